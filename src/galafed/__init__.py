@@ -1,0 +1,3 @@
+"""Federated unsupervised multi-source domain adaptation."""
+
+__version__ = "0.1.0"

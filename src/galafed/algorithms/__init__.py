@@ -1,0 +1,1 @@
+"""Algorithms: one file each, a server program that asks clients to do things."""

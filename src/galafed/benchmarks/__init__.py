@@ -1,0 +1,1 @@
+"""Benchmarks: named sets of domains with fixed train and test splits. One file a benchmark."""

@@ -1,0 +1,83 @@
+"""A client: the party that holds one domain. It does jobs, keeps what must stay, and answers or says why not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from galafed.loops import Images, WorkError, fit, sweep
+from galafed.messages import Failure, Held, Job, Reply
+from galafed.model import State
+from galafed.work import Fit
+
+if TYPE_CHECKING:
+    from galafed.loops import Bench
+
+
+@dataclass
+class Memory:
+    """What a client keeps: for the round (F_n), for the run (momentum), or as a cache that may be lost at any time."""
+
+    round: dict[str, State] = field(default_factory=dict)
+    run: dict[str, State] = field(default_factory=dict)
+    cache: dict[str, State] = field(default_factory=dict)
+    current_round: int = -1
+
+    def enter(self, number: int) -> None:
+        """Forget what was kept for another round."""
+        if number != self.current_round:
+            self.round.clear()
+            self.current_round = number
+
+
+class Client:
+    """One party with its data and memory; does one job at a time on a bench."""
+
+    def __init__(self, name: str, data: Images) -> None:
+        self.name = name
+        self.data = data
+        self.memory = Memory()
+
+    def execute(self, job: Job, bench: Bench, seed: int) -> Reply | Failure:
+        """Do a job. Bad data and impossible tasks become a named failure; errors of the program are not hidden."""
+        started = time.perf_counter()
+        self.memory.enter(job.round)
+        work = job.task.work
+        lost = [part.tag for part in job.payload.values() if isinstance(part, Held) and part.tag not in self.memory.cache]
+        if lost:
+            return Failure(self.name, job.task.name, "forgot", f"it no longer holds {lost[0]}")
+        states = {name: self._state(part) for name, part in job.payload.items()}
+        try:
+            if isinstance(work, Fit):
+                return self._fit(job, work, bench, seed, states, started)
+            parts = sweep(work, bench, self.data, {name: states[name] for name in work.modules})
+        except WorkError as error:
+            return Failure(self.name, job.task.name, "refused", str(error))
+        return Reply(self.name, parts, {}, seconds=time.perf_counter() - started)
+
+    def _fit(
+        self, job: Job, work: Fit, bench: Bench, seed: int, states: Mapping[str, State], started: float
+    ) -> Reply | Failure:
+        memory = self.memory
+        for name in work.recall:
+            if name not in memory.round:
+                raise WorkError(f"it kept no {name} in this round; it did not take part in local training")
+        start = {name: memory.round[name] if name in work.recall else states[name] for name in work.modules}
+        persistent = work.optimiser.persistent
+        kept = {name: memory.run[f"momentum/{name}"] for name in start if f"momentum/{name}" in memory.run}
+        stream = (seed, "round", job.round, job.task.name, self.name)
+        fitted = fit(work, bench, self.data, start, stream=stream, momentum=kept if persistent else {})
+        if persistent:
+            memory.run.update({f"momentum/{name}": state for name, state in fitted.momentum.items()})
+        finished = work.finish(fitted.states)
+        memory.round.update(finished.stays)
+        if finished.holds:
+            memory.cache = dict(finished.holds)
+        loss = {"loss": fitted.losses[0]} | {f"loss_{n}": v for n, v in enumerate(fitted.losses[1:], start=2)}
+        seconds = time.perf_counter() - started
+        return Reply(self.name, finished.sends, loss, seconds=seconds, holds=tuple(finished.holds))
+
+    def _state(self, part: State | Held) -> State:
+        return self.memory.cache[part.tag] if isinstance(part, Held) else part

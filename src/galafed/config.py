@@ -1,0 +1,280 @@
+"""The configuration of a run: frozen dataclasses, from TOML and the command line, strict about keys and types.
+
+Nothing here needs torch, so that a mistake is answered at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import tomllib
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from galafed.errors import ConfigError
+from galafed.registry import unknown
+
+if TYPE_CHECKING:
+    from galafed.model import State
+
+T = TypeVar("T")
+
+
+def positive(key: str, value: float) -> None:
+    """Refuse a setting that is not a finite number greater than zero."""
+    if not (math.isfinite(value) and value > 0):
+        raise ConfigError(f"{key} = {value}: must be a number greater than 0")
+
+
+def at_least(key: str, value: float, least: float) -> None:
+    """Refuse a setting below a bound."""
+    if not (math.isfinite(value) and value >= least):
+        raise ConfigError(f"{key} = {value}: must be {least} or more")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """How clients train: the optimiser, its schedule over rounds, and how states are averaged."""
+
+    lr: float = 0.01
+    """Learning rate of the first round."""
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    batch_size: int = 128
+    epochs: int = 1
+    """Passes over a client's data in each phase of a round."""
+    schedule: Literal["inverse", "exponential", "constant"] = "inverse"
+    """inverse: lr (1 + 10 t/T)^-decay, the paper's for digits; exponential: lr decay^t, its for Office."""
+    decay: float = 0.75
+    persistent_momentum: bool = False
+    """Carry each client's momentum from phase to phase and round to round, as FACT's code does; otherwise start anew."""
+    bn_variance: Literal["linear", "mixture"] = "linear"
+    """Average running variances like parameters, or as the variance of the pooled data."""
+
+    def __post_init__(self) -> None:
+        positive("lr", self.lr)
+        at_least("momentum", self.momentum, 0)
+        at_least("weight_decay", self.weight_decay, 0)
+        at_least("batch_size", self.batch_size, 2)
+        at_least("epochs", self.epochs, 1)
+        positive("decay", self.decay)
+        if self.momentum >= 1:
+            raise ConfigError(f"momentum = {self.momentum}: must be below 1")
+
+    def rate(self, number: int, rounds: int) -> float:
+        """The learning rate of round `number` (from 0) of `rounds`."""
+        if self.schedule == "inverse":
+            return self.lr * (1 + 10 * number / rounds) ** -self.decay
+        return self.lr * self.decay**number if self.schedule == "exponential" else self.lr
+
+    def sgd(self, number: int, rounds: int) -> dict[str, Any]:
+        """The arguments of a training task in round `number`."""
+        return {
+            "lr": self.rate(number, rounds),
+            "momentum": self.momentum,
+            "weight_decay": self.weight_decay,
+            "persistent": self.persistent_momentum,
+            "batch_size": self.batch_size,
+            "epochs": self.epochs,
+        }
+
+    def mean(self, states: Mapping[str, State], weights: Mapping[str, float]) -> State:
+        """The weighted mean of states, with this configuration's rule for running variances."""
+        from galafed.model import weighted_mean
+
+        return weighted_mean(states, weights, variance=self.bn_variance)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """Everything that decides the outcome of one run."""
+
+    benchmark: str = "mini"
+    target: str = ""
+    """The domain without labels; the benchmark's default if empty."""
+    sources: tuple[str, ...] = ()
+    """The labelled domains; all others if empty."""
+    algorithm: str = "gala"
+    network: str = ""
+    """The benchmark's default if empty."""
+    engine: str = "serial"
+    rounds: int = 20
+    seed: int = 0
+    device: str = "auto"
+    """cpu, cuda, cuda:1, …; auto takes a GPU where there is one."""
+    precision: Literal["float32", "float64"] = "float32"
+    threads: int = 2
+    """CPU threads; the same number gives the same bits."""
+    quorum: int = 1
+    """How many sources must answer each question for a round to count."""
+    timeout: float = 0.0
+    """Seconds a client may take for a task; 0 waits for ever."""
+    evaluate_every: int = 1
+    keep_checkpoints: int = 3
+    selection: Literal["discrepancy", "entropy", "information"] = "discrepancy"
+    """The label-free criterion that picks a round; where an algorithm measures no discrepancy, information is used."""
+    training: Training = dataclasses.field(default_factory=Training)
+    settings: Any = None
+    """The algorithm's own switches; in TOML the table with the algorithm's name."""
+
+    def __post_init__(self) -> None:
+        at_least("rounds", self.rounds, 1)
+        at_least("seed", self.seed, 0)
+        at_least("threads", self.threads, 1)
+        at_least("quorum", self.quorum, 1)
+        at_least("timeout", self.timeout, 0)
+        at_least("evaluate_every", self.evaluate_every, 1)
+        at_least("keep_checkpoints", self.keep_checkpoints, 1)
+        if not (self.device in ("auto", "cpu", "cuda") or self.device.startswith("cuda:")):
+            raise ConfigError(f"device = {self.device!r}: accepted are auto, cpu, cuda, cuda:N")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain nested values, with the algorithm's settings under its name."""
+        values = dataclasses.asdict(self)
+        settings = values.pop("settings")
+        values["sources"] = list(self.sources)
+        return values | {self.algorithm: settings}
+
+    def hash(self) -> str:
+        """A fingerprint of the whole configuration."""
+        text = json.dumps(self.to_dict(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def run_name(self) -> str:
+        """A folder name that tells runs apart: benchmark, target, algorithm, seed and fingerprint."""
+        return f"{self.benchmark}-{self.target}-{self.algorithm}-s{self.seed}-{self.hash()[:8]}"
+
+
+def resolve(values: Mapping[str, Any]) -> Run:
+    """Check plain nested values (from TOML and the command line) and fill in the benchmark's recommendations."""
+    from galafed.algorithms.base import algorithms
+    from galafed.benchmarks.base import benchmarks
+    from galafed.engines.base import engines
+    from galafed.networks import names as network_names
+
+    fields = {field.name for field in dataclasses.fields(Run)} - {"settings"}
+    algorithm_name = _text(values, "algorithm", "gala")
+    _known("algorithm", algorithm_name, algorithms.names())
+    for key in values:
+        if key in algorithms.names() and key != algorithm_name:
+            raise ConfigError(f"[{key}] holds settings of {key}, but the run's algorithm is {algorithm_name}: remove it")
+        if key not in fields and key != algorithm_name:
+            raise ConfigError(unknown("key", key, tuple(sorted(fields | {algorithm_name}))))
+    benchmark_name = _text(values, "benchmark", "mini")
+    _known("benchmark", benchmark_name, benchmarks.names())
+    benchmark = benchmarks.get(benchmark_name)
+    merged = _with_defaults(values, benchmark.defaults, {*fields, algorithm_name})
+
+    settings = build(algorithms.get(algorithm_name).Settings, merged.pop(algorithm_name, {}), f"{algorithm_name}.")
+    run = dataclasses.replace(build(Run, merged, "", skip=("settings",)), settings=settings)
+    target = run.target or benchmark.default_target
+    _known("target", target, benchmark.domains)
+    for source in run.sources:
+        _known("sources", source, benchmark.domains)
+    if target in run.sources:
+        raise ConfigError(f"sources: {target!r} is the target; a domain cannot be both. Remove it from one of the two")
+    if len(set(run.sources)) < len(run.sources):
+        raise ConfigError(f"sources: a domain is named twice in {', '.join(run.sources)}")
+    sources = tuple(sorted(run.sources)) or tuple(sorted(set(benchmark.domains) - {target}))
+    _known("engine", run.engine, engines.names())
+    network = run.network or benchmark.network
+    _known("network", network, network_names())
+    return dataclasses.replace(run, target=target, sources=sources, network=network)
+
+
+def build(cls: type[T], values: Any, prefix: str, skip: tuple[str, ...] = ()) -> T:
+    """A dataclass from plain values; an unknown key or a wrong type is an error that names the key."""
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"{prefix.rstrip('.')} must be a table of settings, got {values!r}")
+    hints = typing.get_type_hints(cls)
+    names = tuple(field.name for field in dataclasses.fields(cls) if field.name not in skip)  # type: ignore[arg-type]
+    for key in values:
+        if key not in names:
+            raise ConfigError(unknown("key", f"{prefix}{key}", tuple(prefix + name for name in names)))
+    try:
+        return cls(**{key: _convert(hints[key], value, key) for key, value in values.items()})
+    except ConfigError as error:
+        message = str(error)
+        raise ConfigError(message if message.startswith(prefix) else prefix + message) from None
+
+
+def _convert(hint: Any, value: Any, key: str) -> Any:
+    """A plain value as the type a field asks for, without guessing."""
+    origin = typing.get_origin(hint)
+    if dataclasses.is_dataclass(hint):
+        return build(hint, value, f"{key}.")  # type: ignore[arg-type]
+    if origin is Literal:
+        if value not in typing.get_args(hint):
+            raise ConfigError(f"{key} = {value!r}: accepted are {', '.join(map(str, typing.get_args(hint)))}")
+        return value
+    if origin is tuple and isinstance(value, list | tuple):
+        return tuple(_convert(typing.get_args(hint)[0], item, key) for item in value)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    expected: dict[Any, type | types.UnionType] = {bool: bool, int: int, float: float, str: str}
+    if origin is not tuple and isinstance(value, expected[hint]) and (hint is bool) == isinstance(value, bool):
+        return value
+    words = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+    raise ConfigError(f"{key} = {value!r}: must be {words.get(hint, 'a list of names')}")
+
+
+def _with_defaults(values: Mapping[str, Any], defaults: Mapping[str, Any], keys: set[str]) -> dict[str, Any]:
+    """The user's values over the benchmark's recommendations for the tables this run has."""
+    merged = {key: dict(value) if isinstance(value, Mapping) else value for key, value in values.items()}
+    for dotted, value in defaults.items():
+        table, _, key = dotted.rpartition(".")
+        if table and table in keys:
+            section = merged.setdefault(table, {})
+            if isinstance(section, dict):
+                section.setdefault(key, value)
+        elif not table:
+            merged.setdefault(key, value)
+    return merged
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The values of a configuration file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}); give the path of a TOML file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: is not valid TOML ({error})") from None
+
+
+def set_value(values: dict[str, Any], assignment: str) -> None:
+    """Apply one "key=value" or "table.key=value"; the value is read as TOML, or else as text."""
+    dotted, equals, text = assignment.partition("=")
+    if not equals or not dotted.strip():
+        raise ConfigError(f"--set {assignment}: write it as key=value, for example gala.tau=0.5")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    *tables, key = dotted.strip().split(".")
+    place = values
+    for table in tables:
+        place = place.setdefault(table, {})
+        if not isinstance(place, dict):
+            raise ConfigError(f"--set {assignment}: {table} is not a table")
+    place[key] = value
+
+
+def _text(values: Mapping[str, Any], key: str, default: str) -> str:
+    value = values.get(key, default)
+    if not isinstance(value, str):
+        raise ConfigError(f"{key} = {value!r}: must be a text")
+    return value
+
+
+def _known(key: str, value: str, accepted: tuple[str, ...]) -> None:
+    if value not in accepted:
+        raise ConfigError(unknown(key, value, accepted))
+

@@ -1,0 +1,1 @@
+"""Engines: where client work is executed. One file each."""

@@ -1,0 +1,173 @@
+"""The seam between a server program and its clients, wherever these are: `Federation.ask`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from galafed.errors import QuorumError
+from galafed.messages import Failure, Held, Job, Payload, Replies, Reply
+from galafed.model import Model, State, StateError, check
+from galafed.runs.seeding import generator
+from galafed.traffic import Traffic
+from galafed.work import Task
+
+if TYPE_CHECKING:
+    import torch
+
+    from galafed.networks.base import Network
+
+PhaseListener = Callable[[str, int, int], None]
+"""Told a task's name, how many clients have answered and how many were asked."""
+
+
+class Engine(ABC):
+    """Where client work is done."""
+
+    @abstractmethod
+    def dispatch(
+        self, jobs: Sequence[Job], timeout: float | None, progress: Callable[[int], None]
+    ) -> list[Reply | Failure]:
+        """Do every job and answer each with a reply or a failure, in any order."""
+
+    def client_states(self) -> dict[str, dict[str, State]]:
+        """What clients keep for the whole run, by client, for a checkpoint; empty where they keep it themselves."""
+        return {}
+
+    def restore_clients(self, states: Mapping[str, Mapping[str, State]]) -> None:
+        """Give clients back what `client_states` returned."""
+
+    def close(self) -> None:
+        """Let go of processes, connections and memory."""
+
+
+class Federation:
+    """Named sources, one target, and a server that asks them to do things.
+
+    Clients are always addressed and listed in order of name. A reply is checked before anyone sees it: a missing or
+    unknown tensor, a wrong shape, NaN or infinity turn it into a failure that names the client.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        network: Network,
+        *,
+        sources: Iterable[str],
+        target: str,
+        seed: int,
+        quorum: int = 1,
+        timeout: float | None = None,
+    ) -> None:
+        self.sources = tuple(sorted(sources))
+        self.target = target
+        self.network = network
+        self.seed = seed
+        self.round = 0
+        self.traffic = Traffic()
+        self.failures: list[Failure] = []
+        self.listener: PhaseListener = lambda task, done, asked: None
+        self._engine = engine
+        self._quorum = quorum
+        self._timeout = timeout
+        self._holds: dict[str, frozenset[str]] = {}
+
+    @property
+    def everyone(self) -> tuple[str, ...]:
+        """The sources and the target."""
+        return (*self.sources, self.target)
+
+    def begin_round(self, number: int) -> None:
+        """Start a round with an empty ledger."""
+        self.round = number
+        self.traffic.clear()
+        self.failures = []
+
+    def rng(self, purpose: str) -> torch.Generator:
+        """The server's random stream for one purpose in this round."""
+        return generator(self.seed, "round", self.round, "server", purpose)
+
+    def ask(
+        self,
+        members: str | Iterable[str],
+        task: Task,
+        payload: Model | Mapping[str, State],
+        *,
+        timeout: float | None = None,
+        need: int | None = None,
+    ) -> Replies:
+        """Ask members to do a task with a payload; returns the good replies and the named failures.
+
+        Raises `QuorumError` where fewer than `need` sources answer, or where the target was asked and did not.
+        """
+        members = (members,) if isinstance(members, str) else tuple(sorted(members))
+        jobs = [Job(name, self.round, task, self._payload(name, payload)) for name in members]
+        answers = self._send(jobs, timeout)
+        forgot = [name for name, answer in answers.items() if isinstance(answer, Failure) and answer.kind == "forgot"]
+        if forgot:  # a client lost its cache: send it everything
+            for name in forgot:
+                self._holds.pop(name, None)
+            answers |= self._send([Job(n, self.round, task, self._payload(n, payload)) for n in forgot], timeout)
+        replies = Replies(
+            {name: a for name in members if isinstance(a := answers[name], Reply)},
+            {name: a for name in members if isinstance(a := answers[name], Failure)},
+        )
+        self.failures.extend(replies.failures.values())
+        self._require(members, task, replies, self._quorum if need is None else need)
+        return replies
+
+    def _payload(self, client: str, payload: Model | Mapping[str, State]) -> Payload:
+        """The payload for one client, leaving out what it already holds."""
+        if not isinstance(payload, Model):
+            return dict(payload)
+        held = self._holds.get(client, frozenset())
+        tags = {part: f"{payload.tag}/{part}" for part in payload.parts}
+        return {part: Held(tags[part]) if tags[part] in held else state for part, state in payload.parts.items()}
+
+    def _send(self, jobs: Sequence[Job], timeout: float | None) -> dict[str, Reply | Failure]:
+        if not jobs:
+            return {}
+        by_client = {job.client: job for job in jobs}
+        for job in jobs:
+            self.traffic.down(job)
+        name, asked = jobs[0].task.name, len(jobs)
+        self.listener(name, 0, asked)
+        limit = self._timeout if timeout is None else timeout
+        answers = self._engine.dispatch(jobs, limit, lambda done: self.listener(name, done, asked))
+        return {answer.client: self._accept(by_client[answer.client], answer) for answer in answers}
+
+    def _accept(self, job: Job, answer: Reply | Failure) -> Reply | Failure:
+        """Count a reply and check it against what the task promises."""
+        if isinstance(answer, Failure):
+            return answer
+        self.traffic.up(job, answer)
+        schema = job.task.work.schema(self.network)
+        try:
+            if missing := schema.keys() - answer.parts.keys():
+                raise StateError(f"the reply of client {job.client!r} lacks {min(missing)!r}")
+            if extra := answer.parts.keys() - schema.keys():
+                raise StateError(f"the reply of client {job.client!r} has an unknown part {min(extra)!r}")
+            for part, expected in schema.items():
+                check(answer.parts[part], expected, job.client)
+        except StateError as error:
+            self._holds.pop(job.client, None)
+            return Failure(job.client, job.task.name, "invalid", str(error))
+        if answer.holds:
+            self._holds[job.client] = frozenset(answer.holds)
+        return answer
+
+    def _require(self, members: Sequence[str], task: Task, replies: Replies, need: int) -> None:
+        sources = [name for name in members if name != self.target]
+        answered = [name for name in replies.names if name != self.target]
+        need = min(need, len(sources))
+        if len(answered) < need or (self.target in members and self.target not in replies.answers):
+            reasons = "; ".join(str(failure) for failure in replies.failures.values())
+            raise QuorumError(
+                f"too few clients answered {task.name!r} in round {self.round + 1}: {len(replies.names)} of "
+                f"{len(members)} (needed: {need} source(s){', the target' if self.target in members else ''}). {reasons}"
+            )
+
+    def close(self) -> None:
+        """Close the engine."""
+        self._engine.close()

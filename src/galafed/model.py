@@ -1,0 +1,152 @@
+"""Model = extractor + predictor, and the little algebra of states that aggregation is written in.
+
+A state is what a module is made of: parameters and BatchNorm buffers, by name. Sums run in float64 over clients in
+order of name, so every engine and every order of arrival gives the same bits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from galafed.lazy import torch
+
+State = dict[str, "torch.Tensor"]
+Schema = dict[str, tuple[tuple[int, ...], bool]]
+"""Of each tensor: its shape, and whether it holds floating point numbers."""
+
+Variance = Literal["linear", "mixture"]
+
+
+class StateError(ValueError):
+    """A state that cannot be used; the message names the client and the tensor."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """The states of a model's parts by name; a tag names a model that a client may already hold."""
+
+    parts: Mapping[str, State]
+    tag: str | None = None
+
+    @property
+    def extractor(self) -> State:
+        """G."""
+        return self.parts["extractor"]
+
+    @property
+    def predictor(self) -> State:
+        """F."""
+        return self.parts["predictor"]
+
+    def digest(self) -> str:
+        """sha256 over the names, kinds and bytes of every tensor, in order of name."""
+        return digest(self.parts)
+
+
+def kind_of(part: str) -> str:
+    """The kind of a part: "predictor" for "predictor:a"."""
+    return part.partition(":")[0]
+
+
+def weighted_mean(
+    states: Mapping[str, State], weights: Mapping[str, float], *, variance: Variance = "linear"
+) -> State:
+    """Σ_n w_n s_n / Σ_n w_n, tensor by tensor, over the clients of `states`.
+
+    Running variances are averaged like the rest ("linear"), or as those of the pooled data ("mixture"):
+    v = Σ w (v_n + m_n²) - (Σ w m_n)². Counters such as num_batches_tracked take their maximum.
+    """
+    clients = sorted(states)
+    share = normalise({client: weights[client] for client in clients})
+    reference = states[clients[0]]
+    schema = schema_of(reference)
+    for client in clients:
+        check(states[client], schema, client)
+    mean: State = {}
+    for name, first in reference.items():
+        values = [states[client][name] for client in clients]
+        if not first.is_floating_point():
+            mean[name] = torch.stack(values).amax(dim=0)
+            continue
+        mean[name] = _sum(values, [share[client] for client in clients])
+        if variance == "mixture" and name.endswith("running_var"):
+            means = [states[client][name.replace("running_var", "running_mean")].double() for client in clients]
+            second = _sum([v.double() + m**2 for v, m in zip(values, means, strict=True)], list(share.values()))
+            mean[name] = (second - _sum(means, list(share.values())) ** 2).to(first.dtype)
+    return mean
+
+
+def _sum(values: list[torch.Tensor], weights: list[float]) -> torch.Tensor:
+    """Σ w v in float64 in the order given, returned in the tensors' own precision."""
+    total = torch.zeros_like(values[0], dtype=torch.float64)
+    for value, weight in zip(values, weights, strict=True):
+        total.add_(value, alpha=weight)
+    return total.to(values[0].dtype)
+
+
+def normalise(weights: Mapping[str, float]) -> dict[str, float]:
+    """w_n / Σ w, in order of name; refuses an empty, negative, infinite or all-zero set, naming the client."""
+    if not weights:
+        raise StateError("no client is left to average over")
+    for client, weight in weights.items():
+        if not math.isfinite(weight) or weight < 0:
+            raise StateError(f"client {client!r} has weight {weight}; weights must be finite and not negative")
+    total = math.fsum(weights.values())
+    if total <= 0:
+        raise StateError(f"the weights of {', '.join(sorted(weights))} add up to {total}; at least one must be positive")
+    return {client: weights[client] / total for client in sorted(weights)}
+
+
+def renormalise(weights: Mapping[str, float], members: Iterable[str]) -> dict[str, float]:
+    """w̃_n = w_n / Σ_{i in members} w_i (Eq. 9): the same weights among fewer clients."""
+    return normalise({member: weights[member] for member in members})
+
+
+def statistics(state: State) -> State:
+    """The BatchNorm buffers of a state: running means, running variances and their counters."""
+    return {name: value for name, value in state.items() if _is_statistic(name)}
+
+
+def _is_statistic(name: str) -> bool:
+    return name.rpartition(".")[2] in ("running_mean", "running_var", "num_batches_tracked")
+
+
+def schema_of(state: State) -> Schema:
+    """Names, shapes and kinds of number of a state."""
+    return {name: (tuple(value.shape), value.is_floating_point()) for name, value in state.items()}
+
+
+def check(state: Mapping[str, torch.Tensor], schema: Schema, client: str) -> None:
+    """Refuse a state with a missing, unknown, misshapen or non-finite tensor, naming the client and the tensor."""
+    missing, extra = schema.keys() - state.keys(), state.keys() - schema.keys()
+    if missing or extra:
+        what = f"lacks {min(missing)!r}" if missing else f"has an unknown tensor {min(extra)!r}"
+        raise StateError(f"the state of client {client!r} {what}")
+    for name, (shape, floating) in schema.items():
+        value = state[name]
+        if tuple(value.shape) != shape:
+            raise StateError(f"{name!r} of client {client!r} has shape {list(value.shape)}, expected {list(shape)}")
+        if value.is_floating_point() != floating:
+            raise StateError(f"{name!r} of client {client!r} has numbers of kind {value.dtype}")
+        if floating and not bool(torch.isfinite(value).all()):
+            raise StateError(f"{name!r} of client {client!r} holds NaN or infinity")
+
+
+def size_of(states: Mapping[str, State]) -> int:
+    """Bytes of all tensors."""
+    return sum(value.numel() * value.element_size() for state in states.values() for value in state.values())
+
+
+def digest(states: Mapping[str, State]) -> str:
+    """sha256 over the names, kinds and bytes of every tensor, in order of name."""
+    total = hashlib.sha256()
+    for part in sorted(states):
+        for name in sorted(states[part]):
+            value = states[part][name].detach().cpu().contiguous()
+            total.update(f"{part}/{name} {value.dtype} {list(value.shape)}\n".encode())
+            total.update(value.numpy().tobytes())
+    return total.hexdigest()

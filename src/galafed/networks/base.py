@@ -1,0 +1,67 @@
+"""What a network is: an extractor G and a predictor F that can be made, described and initialised from a seed."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import lru_cache
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from galafed.model import Model, Schema, State, kind_of, statistics
+from galafed.registry import Registry
+from galafed.runs.seeding import seed_for
+
+
+class Network(ABC):
+    """A classifier h = F∘G for images [n, 3, size, size] and `classes` classes; parts are made by kind."""
+
+    name: ClassVar[str]
+    mean: ClassVar[float] = 0.5
+    deviation: ClassVar[float] = 0.5
+    feature_size: int
+
+    def __init__(self, *, classes: int, image_size: int) -> None:
+        self.classes = classes
+        self.image_size = image_size
+
+    @abstractmethod
+    def extractor(self) -> nn.Module:
+        """G: images [n, 3, size, size] -> features [n, feature_size]."""
+
+    @abstractmethod
+    def predictor(self) -> nn.Module:
+        """F: features [n, feature_size] -> logits [n, classes]."""
+
+    def make(self, part: str) -> nn.Module:
+        """A fresh module for a part; "predictor:a" and "predictor:b" are two modules of the kind "predictor"."""
+        return {"extractor": self.extractor, "predictor": self.predictor}[kind_of(part)]()
+
+    def prepare(self, images: Tensor, dtype: torch.dtype) -> Tensor:
+        """uint8 [n, h, w, 3] -> normalised [n, 3, h, w]: x / 255 shifted by `mean`, divided by `deviation`."""
+        scaled = images.permute(0, 3, 1, 2).to(dtype).div_(255 * self.deviation)
+        return scaled.sub_(self.mean / self.deviation)
+
+    @lru_cache(maxsize=8)  # noqa: B019 - a process holds one or two networks, for its whole life
+    def schema(self, part: str) -> Schema:
+        """Names, shapes and kinds of number of a part's state; "statistics:a" are a predictor's BatchNorm buffers."""
+        with torch.device("meta"):
+            module = self.make(part.replace("statistics", "predictor", 1))
+        state = dict(module.state_dict())
+        if kind_of(part) == "statistics":
+            state = statistics(state)
+        return {name: (tuple(value.shape), value.is_floating_point()) for name, value in state.items()}
+
+    def initial(self, seed: int, dtype: torch.dtype = torch.float32) -> Model:
+        """The model every client starts from, a function of the seed alone."""
+        parts: dict[str, State] = {}
+        for part in ("extractor", "predictor"):
+            with torch.random.fork_rng(devices=[]):
+                torch.random.default_generator.manual_seed(seed_for(seed, "initial", part))
+                module = self.make(part).to(dtype)
+            parts[part] = {name: value.clone() for name, value in module.state_dict().items()}
+        return Model(parts)
+
+
+networks: Registry[type[Network]] = Registry("network", "galafed.networks")

@@ -1,0 +1,63 @@
+"""Layers of our own: a dropout whose mask depends on nothing but a key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+GOLDEN = -1640531527  # 2^32 / golden ratio, as a signed 32-bit number
+
+
+def mix(x: Tensor) -> Tensor:
+    """A 32-bit integer hash, entry by entry: two multiplications between three shifted xors; int32 in, int32 out."""
+    x = x ^ ((x >> 16) & 0xFFFF)
+    x = x * 0x7FEB352D
+    x = x ^ ((x >> 15) & 0x1FFFF)
+    x = x * -2073254261  # 0x846CA68B
+    return x ^ ((x >> 16) & 0xFFFF)
+
+
+def words_of(key: Tensor) -> tuple[Tensor, Tensor]:
+    """The low and the high 31 bits of an int64 key, as two int32 numbers."""
+    return (key & 0x7FFFFFFF).to(torch.int32), ((key >> 31) & 0x7FFFFFFF).to(torch.int32)
+
+
+class Dropout(nn.Module):
+    """y = x · m / (1 - p) with m_i = 1 where hash(key, layer, i) says so, which happens with probability 1 - p.
+
+    The mask is a pure function of the key, the layer's number and the position, so any engine, on any device,
+    in any order of clients, draws the same one. The key is set before each step with `set_dropout_keys`.
+    """
+
+    key: Tensor
+
+    def __init__(self, p: float, *, layer: int) -> None:
+        super().__init__()
+        self.p = p
+        self.layer = layer
+        self.register_buffer("key", torch.zeros((), dtype=torch.int64), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or self.p == 0:
+            return x
+        low, high = words_of(self.key)
+        position = torch.arange(x.numel(), dtype=torch.int32, device=x.device).view(x.shape)
+        bits = mix(mix(position ^ low) + high + self.layer * GOLDEN) & 0xFFFFFF
+        keep = bits >= int(self.p * 2**24)
+        return x * keep.to(x.dtype) * (1 / (1 - self.p))
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}, layer={self.layer}"
+
+
+def dropouts(module: nn.Module) -> Iterator[Dropout]:
+    """The dropout layers inside a module."""
+    return (layer for layer in module.modules() if isinstance(layer, Dropout))
+
+
+def set_dropout_key(module: nn.Module, key: int) -> None:
+    """Give every dropout layer of a module the key of the coming step."""
+    for layer in dropouts(module):
+        layer.key.fill_(key)

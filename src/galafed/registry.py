@@ -1,0 +1,69 @@
+"""One file, one entry: the name of a file in a folder is the name of what it registers.
+
+Names are listed from file names alone, so an unknown name is refused, with a suggestion, before anything heavy is imported.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from galafed.errors import ConfigError
+
+T = TypeVar("T")
+
+NOT_ENTRIES = {"base", "layers", "store"}
+
+
+class Registry(Generic[T]):
+    """The entries of one kind, for example every algorithm; loaded one at a time, when asked for."""
+
+    def __init__(self, kind: str, package: str) -> None:
+        self.kind = kind
+        self._package = package
+        self._entries: dict[str, T] = {}
+
+    def register(self, name: str) -> Callable[[type], type]:
+        """Class decorator: enter the class under `name`, which must be the name of its file."""
+
+        def enter(cls: type) -> type:
+            if name in self._entries:
+                raise ValueError(f"two {self.kind}s are called {name!r}")
+            self._entries[name] = cls  # type: ignore[assignment]
+            cls.name = name  # type: ignore[attr-defined]
+            return cls
+
+        return enter
+
+    def names(self) -> tuple[str, ...]:
+        """Every entry's name, from the file names, sorted."""
+        found = {file.replace("_", self._separator) for file in entries(self._package)}
+        return tuple(sorted(found | set(self._entries)))
+
+    @property
+    def _separator(self) -> str:
+        return "-" if self.kind == "benchmark" else "_"
+
+    def get(self, name: str) -> T:
+        """The entry called `name`; an unknown name is an error that lists the known ones."""
+        if name not in self._entries:
+            if name not in self.names():
+                raise ConfigError(unknown(self.kind, name, self.names()))
+            importlib.import_module(f"{self._package}.{name.replace('-', '_')}")
+        return self._entries[name]
+
+
+def entries(package: str) -> tuple[str, ...]:
+    """The file names of a package that are entries, sorted."""
+    path = importlib.import_module(package).__path__
+    return tuple(sorted(m.name for m in pkgutil.iter_modules(path) if m.name not in NOT_ENTRIES))
+
+
+def unknown(what: str, name: str, accepted: tuple[str, ...]) -> str:
+    """A sentence that refuses a name, suggests the nearest one and lists what is accepted."""
+    near = difflib.get_close_matches(name, accepted, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return f"{what} {name!r} is not known.{hint} Accepted: {', '.join(accepted)}."

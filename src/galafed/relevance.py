@@ -1,0 +1,54 @@
+"""How relevant each source is to the target: soft centroids, their similarity, MDMGB and MDMGB+ (Eq. 7 to 9)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Literal
+
+from galafed.lazy import torch
+from galafed.model import State, normalise
+
+Rule = Literal["uniform", "mdmgb", "mdmgb+"]
+
+RARE = 1e-3
+"""A class whose soft share of a domain is below this has no meaningful centroid there."""
+
+
+def soft_sums(features: torch.Tensor, logits: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Σ_x δ_c(x) G(x) [C, d] and Σ_x δ_c(x) [C], with δ = softmax F(G(x)), for features [n, d], logits [n, C]."""
+    delta = logits.softmax(dim=-1)
+    return {"weighted": delta.T @ features, "mass": delta.double().sum(dim=0)}
+
+
+def centroids_from(sums: Mapping[str, torch.Tensor]) -> State:
+    """r^c = Σ_x δ_c(x) G(x) / Σ_x δ_c(x) [C, d], and each class's share of the domain [C]."""
+    mass = sums["mass"]
+    means = sums["weighted"] / mass.clamp_min(torch.finfo(torch.float32).tiny)[:, None]
+    return {"means": means.float(), "share": (mass / mass.sum()).float()}
+
+
+def similarity(centroids: Mapping[str, State], *, target: str) -> dict[str, float]:
+    """S_n = Σ_c ( cos(r_T^c, r_n^c) + 1 ) (Eq. 7).
+
+    A class that is all but absent from the target or from a source adds 0 for every source, so that nobody gains or
+    loses by it. MDMGB+ does not depend on the "+1"; MDMGB does, and takes it inside the sum.
+    """
+    sources = sorted(name for name in centroids if name != target)
+    present = torch.stack([state["share"] >= RARE for state in centroids.values()]).all(dim=0)
+    result = {}
+    for source in sources:
+        r_target, r_source = centroids[target]["means"].double(), centroids[source]["means"].double()
+        cosine = torch.nn.functional.cosine_similarity(r_target, r_source, dim=-1)
+        result[source] = float(((cosine + 1) * present).sum())
+    return result
+
+
+def relevance(similarities: Mapping[str, float], *, rule: Rule = "mdmgb+", tau: float = 1.0) -> dict[str, float]:
+    """w_n, which sum to 1: softmax(τ S) for MDMGB+ (Eq. 8), S / Σ S for MDMGB, 1/N for uniform."""
+    if rule == "uniform" or not any(similarities.values()):
+        return normalise(dict.fromkeys(similarities, 1.0))
+    if rule == "mdmgb":
+        return normalise(similarities)
+    largest = max(similarities.values())
+    return normalise({source: math.exp(tau * (s - largest)) for source, s in similarities.items()})

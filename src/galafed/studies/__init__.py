@@ -1,0 +1,1 @@
+"""Studies: many runs and one table or picture. One file each."""

@@ -1,0 +1,198 @@
+"""The named tasks of the project, each a small declaration made of `Fit` or `Sweep`.
+
+Arguments are plain values, so that a task can be asked for by name at another site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from galafed.discrepancy import inter_group
+from galafed.lazy import torch
+from galafed.model import Variance, statistics, weighted_mean
+from galafed.relevance import centroids_from, soft_sums
+from galafed.work import Batch, Finished, Fit, Mode, Outputs, Sgd, States, Step, Sweep, task
+
+CLASSIFY = {"logits": ("extractor", "predictor")}
+
+
+def cross_entropy(outputs: Outputs, batch: Batch) -> torch.Tensor:
+    """ℓ(F(G(x)), y), the mean over the batch."""
+    assert batch.labels is not None  # noqa: S101 - a labelled task is never given an unlabelled batch
+    return torch.nn.functional.cross_entropy(outputs["logits"], batch.labels)
+
+
+def no_loss(outputs: Outputs, batch: Batch) -> torch.Tensor:
+    """0: nothing is learned, but BatchNorm statistics move."""
+    return batch.images.new_zeros(())
+
+
+@task
+def centroids() -> Sweep:
+    """Soft class centroids r^c of a domain under the received model, before any local step (Algorithm 1, line 3)."""
+    return Sweep(
+        outputs={"features": ("extractor",), **CLASSIFY},
+        measure=lambda outputs, batch: soft_sums(outputs["features"], outputs["logits"]),
+        finish=lambda sums: {"centroids": centroids_from(sums)},
+        schema=lambda network: {
+            "centroids": {
+                "means": ((network.classes, network.feature_size), True),
+                "share": ((network.classes,), True),
+            }
+        },
+    )
+
+
+@task
+def hold(*, tag: str) -> Fit:
+    """Keep the received model under a tag, so that it need not be sent again."""
+    return Fit(
+        steps=(Step(outputs=CLASSIFY, loss=no_loss, update=()),),
+        optimiser=Sgd(lr=0.0),
+        batch_size=2,
+        epochs=0,
+        labelled=False,
+        finish=lambda states: Finished(sends={}, holds={f"{tag}/{part}": state for part, state in states.items()}),
+        schema=lambda network: {},
+    )
+
+
+@task
+def train(
+    *,
+    lr: float,
+    momentum: float,
+    weight_decay: float,
+    persistent: bool,
+    batch_size: int,
+    epochs: int,
+    send: Sequence[str] = ("extractor",),
+) -> Fit:
+    """Local training of (G_n, F_n) on labelled images; what is not sent stays at the client for this round."""
+
+    def finish(states: States) -> Finished:
+        return Finished(
+            sends={part: states[part] for part in send},
+            stays={part: states[part] for part in states if part not in send},
+        )
+
+    return Fit(
+        steps=(Step(outputs=CLASSIFY, loss=cross_entropy, update=("extractor", "predictor")),),
+        optimiser=Sgd(lr=lr, momentum=momentum, weight_decay=weight_decay, persistent=persistent),
+        batch_size=batch_size,
+        epochs=epochs,
+        labelled=True,
+        finish=finish,
+        schema=lambda network: {part: network.schema(part) for part in send},
+    )
+
+
+@task
+def tune(
+    *, lr: float, momentum: float, weight_decay: float, persistent: bool, batch_size: int, epochs: int
+) -> Fit:
+    """Fine-tuning of the client's own F_n on the frozen consensus extractor G'.
+
+    G' normalises with the source's batch statistics, as it will with the target's in the alignment; its own running
+    statistics are not sent back.
+    """
+    return Fit(
+        steps=(Step(outputs=CLASSIFY, loss=cross_entropy, update=("predictor",)),),
+        optimiser=Sgd(lr=lr, momentum=momentum, weight_decay=weight_decay, persistent=persistent),
+        batch_size=batch_size,
+        epochs=epochs,
+        labelled=True,
+        recall=("predictor",),
+        finish=lambda states: Finished(sends={"predictor": states["predictor"]}),
+        schema=lambda network: {"predictor": network.schema("predictor")},
+    )
+
+
+@task
+def align(
+    *,
+    groups: Sequence[Mapping[str, float]],
+    scale: float,
+    dropout: bool,
+    lr: float,
+    momentum: float,
+    weight_decay: float,
+    persistent: bool,
+    batch_size: int,
+    epochs: int,
+    share: Mapping[str, float] | None = None,
+    hold: str | None = None,
+    variance: Variance = "linear",
+) -> Fit:
+    """G' -> G'' on unlabelled images by the discrepancy of two groups of heads; the heads' parameters do not move.
+
+    `groups` holds the weights w̃ of the heads "predictor:NAME" of each group; with fewer than two groups nothing is
+    learned and only statistics move. Back travel G'' and the heads' BatchNorm statistics. With `hold`, the client
+    keeps the next model under that tag, merging the heads by their `share`, so that it need not be sent to it again.
+    """
+    heads = sorted(head for group in groups for head in group)
+    parts = {head: f"predictor:{head}" for head in heads}
+
+    def disagreement(outputs: Outputs, batch: Batch) -> torch.Tensor:
+        probabilities = {head: outputs[head].softmax(dim=-1) for head in heads}
+        return scale * inter_group(probabilities, groups)
+
+    def finish(states: States) -> Finished:
+        sends = {"extractor": states["extractor"]}
+        sends |= {f"statistics:{head}": statistics(states[part]) for head, part in parts.items()}
+        if hold is None or share is None:
+            return Finished(sends=sends)
+        merged = weighted_mean({head: states[part] for head, part in parts.items()}, share, variance=variance)
+        return Finished(
+            sends=sends, holds={f"{hold}/extractor": states["extractor"], f"{hold}/predictor": merged}
+        )
+
+    learn = len(groups) == 2
+    mode: Mode = "train" if dropout else "no_dropout"
+    return Fit(
+        steps=(
+            Step(
+                outputs={head: ("extractor", part) for head, part in parts.items()},
+                loss=disagreement if learn else no_loss,
+                update=("extractor",) if learn else (),
+            ),
+        ),
+        optimiser=Sgd(lr=lr, momentum=momentum, weight_decay=weight_decay, persistent=persistent),
+        batch_size=batch_size,
+        epochs=epochs,
+        labelled=False,
+        modes={part: mode for part in ("extractor", *parts.values())},
+        finish=finish,
+        schema=lambda network: {
+            part: network.schema(part) for part in ("extractor", *(f"statistics:{head}" for head in heads))
+        },
+    )
+
+
+@task
+def evaluate(*, heads: Sequence[str] = ("predictor",), labelled: bool) -> Sweep:
+    """Sums for the accuracy (where labels are given) and the label-free criteria of a model on a set of images.
+
+    With several heads, the most confident one decides for each image (FACT's rule).
+    """
+
+    def measure(outputs: Outputs, batch: Batch) -> dict[str, torch.Tensor]:
+        each = torch.stack([outputs[head].softmax(dim=-1) for head in heads])  # [heads, n, C]
+        winner = each.amax(dim=-1).argmax(dim=0)  # [n]
+        p = each[winner, torch.arange(each.shape[1], device=each.device)].double()
+        sums = {
+            "images": torch.tensor(len(p)),
+            "entropy": -(p * p.clamp_min(1e-30).log()).sum(),
+            "probability": p.sum(dim=0),
+        }
+        if batch.labels is not None:
+            sums["correct"] = (p.argmax(dim=-1) == batch.labels).sum()
+        return sums
+
+    return Sweep(
+        outputs={head: ("extractor", head) for head in heads},
+        measure=measure,
+        finish=lambda sums: {"sums": dict(sums)},
+        schema=lambda network: {},
+        labelled=labelled,
+    )

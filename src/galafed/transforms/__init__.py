@@ -1,0 +1,1 @@
+"""Image transforms that make one domain from another: pure functions of an array and a generator."""
