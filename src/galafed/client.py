@@ -45,7 +45,9 @@ class Client:
         started = time.perf_counter()
         self.memory.enter(job.round)
         work = job.task.work
-        lost = [part.tag for part in job.payload.values() if isinstance(part, Held) and part.tag not in self.memory.cache]
+        lost = [
+            part.tag for part in job.payload.values() if isinstance(part, Held) and part.tag not in self.memory.cache
+        ]
         if lost:
             return Failure(self.name, job.task.name, "forgot", f"it no longer holds {lost[0]}")
         states = {name: self._state(part) for name, part in job.payload.items()}

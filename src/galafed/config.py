@@ -53,7 +53,7 @@ class Training:
     """inverse: lr (1 + 10 t/T)^-decay, the paper's for digits; exponential: lr decay^t, its for Office."""
     decay: float = 0.75
     persistent_momentum: bool = False
-    """Carry each client's momentum from phase to phase and round to round, as FACT's code does; otherwise start anew."""
+    """Carry each client's momentum from phase to phase and round to round, as FACT's code does, or start anew."""
     bn_variance: Literal["linear", "mixture"] = "linear"
     """Average running variances like parameters, or as the variance of the pooled data."""
 
@@ -70,8 +70,8 @@ class Training:
     def rate(self, number: int, rounds: int) -> float:
         """The learning rate of round `number` (from 0) of `rounds`."""
         if self.schedule == "inverse":
-            return self.lr * (1 + 10 * number / rounds) ** -self.decay
-        return self.lr * self.decay**number if self.schedule == "exponential" else self.lr
+            return self.lr * math.pow(1 + 10 * number / rounds, -self.decay)
+        return self.lr * math.pow(self.decay, number) if self.schedule == "exponential" else self.lr
 
     def sgd(self, number: int, rounds: int) -> dict[str, Any]:
         """The arguments of a training task in round `number`."""
@@ -164,7 +164,9 @@ def resolve(values: Mapping[str, Any]) -> Run:
     _known("algorithm", algorithm_name, algorithms.names())
     for key in values:
         if key in algorithms.names() and key != algorithm_name:
-            raise ConfigError(f"[{key}] holds settings of {key}, but the run's algorithm is {algorithm_name}: remove it")
+            raise ConfigError(
+                f"[{key}] holds settings of {key}, but the run's algorithm is {algorithm_name}: remove it"
+            )
         if key not in fields and key != algorithm_name:
             raise ConfigError(unknown("key", key, tuple(sorted(fields | {algorithm_name}))))
     benchmark_name = _text(values, "benchmark", "mini")
@@ -172,7 +174,7 @@ def resolve(values: Mapping[str, Any]) -> Run:
     benchmark = benchmarks.get(benchmark_name)
     merged = _with_defaults(values, benchmark.defaults, {*fields, algorithm_name})
 
-    settings = build(algorithms.get(algorithm_name).Settings, merged.pop(algorithm_name, {}), f"{algorithm_name}.")
+    settings: Any = build(algorithms.get(algorithm_name).Settings, merged.pop(algorithm_name, {}), f"{algorithm_name}.")
     run = dataclasses.replace(build(Run, merged, "", skip=("settings",)), settings=settings)
     target = run.target or benchmark.default_target
     _known("target", target, benchmark.domains)
@@ -277,4 +279,3 @@ def _text(values: Mapping[str, Any], key: str, default: str) -> str:
 def _known(key: str, value: str, accepted: tuple[str, ...]) -> None:
     if value not in accepted:
         raise ConfigError(unknown(key, value, accepted))
-

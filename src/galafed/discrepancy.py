@@ -33,9 +33,7 @@ def group_mean(probabilities: Mapping[str, torch.Tensor], weights: Mapping[str, 
     return torch.stack(terms).sum(dim=0) if len(terms) > 1 else terms[0]
 
 
-def inter_group(
-    probabilities: Mapping[str, torch.Tensor], groups: Sequence[Mapping[str, float]]
-) -> torch.Tensor:
+def inter_group(probabilities: Mapping[str, torch.Tensor], groups: Sequence[Mapping[str, float]]) -> torch.Tensor:
     """L_IGD = E_x ‖F_G1(G(x)) - F_G2(G(x))‖₁ (Eq. 4); each group is given by its weights w̃, which sum to 1."""
     first, second = (group_mean(probabilities, weights) for weights in groups)
     return inter_domain(first, second)

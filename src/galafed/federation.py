@@ -35,10 +35,10 @@ class Engine(ABC):
         """What clients keep for the whole run, by client, for a checkpoint; empty where they keep it themselves."""
         return {}
 
-    def restore_clients(self, states: Mapping[str, Mapping[str, State]]) -> None:
+    def restore_clients(self, states: Mapping[str, Mapping[str, State]]) -> None:  # noqa: B027 - may stay empty
         """Give clients back what `client_states` returned."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - may stay empty
         """Let go of processes, connections and memory."""
 
 
@@ -164,8 +164,9 @@ class Federation:
         if len(answered) < need or (self.target in members and self.target not in replies.answers):
             reasons = "; ".join(str(failure) for failure in replies.failures.values())
             raise QuorumError(
-                f"too few clients answered {task.name!r} in round {self.round + 1}: {len(replies.names)} of "
-                f"{len(members)} (needed: {need} source(s){', the target' if self.target in members else ''}). {reasons}"
+                f"too few clients answered {task.name!r} in round {self.round + 1}: {len(replies.names)} of {len(members)} "
+                f"(needed: {need} source(s){', the target' if self.target in members else ''}); the round was undone. "
+                f"{reasons}"
             )
 
     def close(self) -> None:

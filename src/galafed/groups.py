@@ -7,9 +7,7 @@ from collections.abc import Iterable
 from galafed.lazy import torch
 
 
-def random_halves(
-    names: Iterable[str], rng: torch.Generator, *, balanced: bool = True
-) -> list[tuple[str, ...]]:
+def random_halves(names: Iterable[str], rng: torch.Generator, *, balanced: bool = True) -> list[tuple[str, ...]]:
     """Split names at random into two groups, never an empty one; a single name stays one group.
 
     Balanced: shuffle and halve; of an odd number, the side that gets one more is random too. Otherwise every name

@@ -152,7 +152,7 @@ def shuffled_batches(images: int, batch_size: int, epochs: int, stream: tuple[ob
         if images < 2:
             raise WorkError(f"it has {images} image(s); training needs at least 2")
         order = torch.randperm(images, generator=generator(*stream, "shuffle", epoch))
-        for batch in order.split(batch_size):
+        for batch in torch.split(order, batch_size):
             if len(batch) > 1:
                 yield batch
 
@@ -195,4 +195,3 @@ def _refuse_missing_labels(labelled: bool, data: Images) -> None:
 
 def _finite(value: float) -> bool:
     return value == value and abs(value) != float("inf")
-

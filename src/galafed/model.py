@@ -52,9 +52,7 @@ def kind_of(part: str) -> str:
     return part.partition(":")[0]
 
 
-def weighted_mean(
-    states: Mapping[str, State], weights: Mapping[str, float], *, variance: Variance = "linear"
-) -> State:
+def weighted_mean(states: Mapping[str, State], weights: Mapping[str, float], *, variance: Variance = "linear") -> State:
     """Σ_n w_n s_n / Σ_n w_n, tensor by tensor, over the clients of `states`.
 
     Running variances are averaged like the rest ("linear"), or as those of the pooled data ("mixture"):
@@ -97,7 +95,9 @@ def normalise(weights: Mapping[str, float]) -> dict[str, float]:
             raise StateError(f"client {client!r} has weight {weight}; weights must be finite and not negative")
     total = math.fsum(weights.values())
     if total <= 0:
-        raise StateError(f"the weights of {', '.join(sorted(weights))} add up to {total}; at least one must be positive")
+        raise StateError(
+            f"the weights of {', '.join(sorted(weights))} add up to {total}; at least one must be positive"
+        )
     return {client: weights[client] / total for client in sorted(weights)}
 
 

@@ -1,6 +1,6 @@
 """One file, one entry: the name of a file in a folder is the name of what it registers.
 
-Names are listed from file names alone, so an unknown name is refused, with a suggestion, before anything heavy is imported.
+Names are listed from file names alone, so an unknown name is refused before anything heavy is imported.
 """
 
 from __future__ import annotations

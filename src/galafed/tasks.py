@@ -88,9 +88,7 @@ def train(
 
 
 @task
-def tune(
-    *, lr: float, momentum: float, weight_decay: float, persistent: bool, batch_size: int, epochs: int
-) -> Fit:
+def tune(*, lr: float, momentum: float, weight_decay: float, persistent: bool, batch_size: int, epochs: int) -> Fit:
     """Fine-tuning of the client's own F_n on the frozen consensus extractor G'.
 
     G' normalises with the source's batch statistics, as it will with the target's in the alignment; its own running
@@ -143,9 +141,7 @@ def align(
         if hold is None or share is None:
             return Finished(sends=sends)
         merged = weighted_mean({head: states[part] for head, part in parts.items()}, share, variance=variance)
-        return Finished(
-            sends=sends, holds={f"{hold}/extractor": states["extractor"], f"{hold}/predictor": merged}
-        )
+        return Finished(sends=sends, holds={f"{hold}/extractor": states["extractor"], f"{hold}/predictor": merged})
 
     learn = len(groups) == 2
     mode: Mode = "train" if dropout else "no_dropout"
@@ -161,7 +157,7 @@ def align(
         batch_size=batch_size,
         epochs=epochs,
         labelled=False,
-        modes={part: mode for part in ("extractor", *parts.values())},
+        modes=dict.fromkeys(("extractor", *parts.values()), mode),
         finish=finish,
         schema=lambda network: {
             part: network.schema(part) for part in ("extractor", *(f"statistics:{head}" for head in heads))
@@ -169,7 +165,6 @@ def align(
     )
 
 
-@task
 def evaluate(*, heads: Sequence[str] = ("predictor",), labelled: bool) -> Sweep:
     """Sums for the accuracy (where labels are given) and the label-free criteria of a model on a set of images.
 

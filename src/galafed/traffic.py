@@ -40,9 +40,7 @@ class Traffic:
     def up(self, job: Job, reply: Reply) -> None:
         """Count a reply."""
         summaries = {part: s for part, s in reply.parts.items() if kind_of(part) in ("centroids", "statistics")}
-        self.transfers.append(
-            Transfer(job.round, reply.client, "up", job.task.name, reply.size, size_of(summaries))
-        )
+        self.transfers.append(Transfer(job.round, reply.client, "up", job.task.name, reply.size, size_of(summaries)))
 
     def totals(self, *, sources: Iterable[str], target: str) -> dict[str, int]:
         """Bytes of the busiest source, of the target and of the server, both directions together."""

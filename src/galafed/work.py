@@ -70,7 +70,7 @@ class Finished:
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """`epochs` passes over shuffled batches, every `Step` once per batch; a last batch of a single image is left out."""
+    """`epochs` passes over shuffled batches, every `Step` once a batch; a last batch of a single image is left out."""
 
     steps: tuple[Step, ...]
     optimiser: Sgd

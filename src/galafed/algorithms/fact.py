@@ -1,4 +1,4 @@
-"""FACT: each round two random sources, whose predictors' disagreement on the target is minimised (inter-domain distance).
+"""FACT: each round two random sources, whose predictors are made to agree on the target (inter-domain distance).
 
 Federated adversarial cross training; the system GALA is built on.
 """

@@ -5,13 +5,14 @@ Scaling Unsupervised Multi-Source Federated Domain Adaptation through Group-Wise
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from galafed.algorithms.base import Algorithm, Outcome, algorithms
 from galafed.config import positive
 from galafed.groups import random_halves
-from galafed.model import Model, renormalise
+from galafed.model import Model
 from galafed.relevance import Rule, relevance, similarity
 from galafed.tasks import align, centroids, hold, train, tune
 
@@ -65,44 +66,45 @@ class Gala(Algorithm[Settings]):
 
         r = fed.ask(fed.everyone, centroids(), model)["centroids"]  # r_n^c, r_T^c
         S = similarity(r, target=fed.target)  # Eq. 7
-        w = relevance(S, rule=my.relevance, tau=my.tau)  # Eq. 8
 
-        local = fed.ask(w, train(**sgd), model)  # (G_n, F_n): G_n is sent, F_n stays at the client
-        G = mean(local["extractor"], w)  # G' = Σ w_n G_n
+        def weights(members: Iterable[str]) -> dict[str, float]:
+            return relevance({n: S[n] for n in members}, rule=my.relevance, tau=my.tau)  # Eq. 8, in a group Eq. 9
+
+        local = fed.ask(S, train(**sgd), model)  # (G_n, F_n): G_n is sent, F_n stays at the client
+        G = mean(local["extractor"], weights(local.names))  # G' = Σ w_n G_n
 
         tuned = fed.ask(local.names, tune(**sgd), {"extractor": G})  # F_n, on frozen G'
-        F, w = tuned["predictor"], renormalise(w, tuned.names)
+        F, w = tuned["predictor"], weights(tuned.names)
 
-        halves = random_halves(w, fed.rng("groups"), balanced=my.balanced)  # the two groups
-        groups = [renormalise(w, half) for half in halves]  # Eq. 9
-        heads, share = F, w
+        halves = random_halves(tuned.names, fed.rng("groups"), balanced=my.balanced)  # G_1, G_2
         if my.group_predictors == "parameters":
-            heads = {str(k): mean({n: F[n] for n in group}, group) for k, group in enumerate(groups, 1)}  # F_Gk, Eq. 5
-            share = {str(k): sum(w[n] for n in group) for k, group in enumerate(groups, 1)}  # w_Gk
+            heads = {str(k): mean({n: F[n] for n in half}, weights(half)) for k, half in enumerate(halves, 1)}  # Eq. 5
+            share = {str(k): sum(w[n] for n in half) for k, half in enumerate(halves, 1)}  # w_Gk
             groups = [{head: 1.0} for head in heads]
+        else:
+            heads, share, groups = F, w, [weights(half) for half in halves]
 
         tag = f"h{fed.round + 1}"
-        from_target = my.head_statistics == "target"
+        target_statistics = my.head_statistics == "target"
         aligned = fed.ask(
             fed.target,
             align(
                 groups=groups if my.igd else [share],
-                share=share,
-                hold=tag if from_target else None,
                 scale=my.igd_scale,
                 dropout=my.igd_dropout,
+                hold=tag if target_statistics else None,
+                share=share,
                 variance=self.training.bn_variance,
                 **sgd,
             ),
-            {"extractor": G} | {f"predictor:{head}": state for head, state in heads.items()},
+            {"extractor": G} | {f"predictor:{head}": F_k for head, F_k in heads.items()},
         )
-        G = aligned["extractor"][fed.target]  # G'', Eq. 4
-        if from_target:
+        G = aligned["extractor"][fed.target]  # G'' by L_IGD, Eq. 4
+        if target_statistics:
             heads = {head: F_k | aligned[f"statistics:{head}"][fed.target] for head, F_k in heads.items()}
-        F = mean(heads, share)  # F_{t+1} = Σ w_Gk F_Gk = Σ w_n F_n
 
         return Outcome(
-            model=Model({"extractor": G, "predictor": F}, tag=tag),
+            model=Model({"extractor": G, "predictor": mean(heads, share)}, tag=tag),  # F = Σ w_Gk F_Gk = Σ w_n F_n
             loss=local.mean("loss"),
             discrepancy=aligned.mean("loss") / my.igd_scale if my.igd and len(halves) == 2 else None,
             relevance=w,

@@ -39,7 +39,7 @@ FINE = 3 * IMAGE_SIZE
 """Digits are distorted at three times their size, then averaged down, which keeps their edges smooth."""
 INK_SIZE = 39
 """Height of an upright digit in its fine frame, before distortion."""
-MASK_THRESHOLD = 120
+MASK_THRESHOLD = 110
 """Lower closes the loops of handwritten digits, higher breaks their strokes."""
 
 FIRST_TYPESET_BASE = 10_000

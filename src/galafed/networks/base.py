@@ -18,6 +18,7 @@ class Network(ABC):
     """A classifier h = F∘G for images [n, 3, size, size] and `classes` classes; parts are made by kind."""
 
     name: ClassVar[str]
+    summary: ClassVar[str]
     mean: ClassVar[float] = 0.5
     deviation: ClassVar[float] = 0.5
     feature_size: int
@@ -58,7 +59,7 @@ class Network(ABC):
         parts: dict[str, State] = {}
         for part in ("extractor", "predictor"):
             with torch.random.fork_rng(devices=[]):
-                torch.random.default_generator.manual_seed(seed_for(seed, "initial", part))
+                torch.manual_seed(seed_for(seed, "initial", part))  # noqa: TID251 - inside the fork, and undone with it
                 module = self.make(part).to(dtype)
             parts[part] = {name: value.clone() for name, value in module.state_dict().items()}
         return Model(parts)

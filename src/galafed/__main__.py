@@ -1,0 +1,5 @@
+"""`python -m galafed` is `gala`."""
+
+from galafed.cli import main
+
+main()

@@ -1,0 +1,273 @@
+"""The verbs of `gala`. Each is a few lines that call the library; heavy modules are imported when a verb needs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, NoReturn
+
+import tyro
+from rich.console import Console
+from tyro.conf import Positional, UseAppendAction, arg
+
+from galafed import __version__
+from galafed.config import read_toml, resolve, set_value
+from galafed.errors import ConfigError, GalafedError
+
+RUNS = Path("runs")
+
+Name = Annotated[str | None, arg(metavar="NAME")]
+Number = Annotated[str | None, arg(metavar="NUMBER")]
+Folder = Annotated[Path | None, arg(metavar="FOLDER")]
+File = Annotated[Path | None, arg(metavar="FILE.toml")]
+
+
+def run(
+    benchmark: Positional[Annotated[str | None, arg(metavar="BENCHMARK")]] = None,
+    /,
+    *,
+    target: Name = None,
+    algorithm: Name = None,
+    engine: Name = None,
+    rounds: Number = None,
+    seed: Number = None,
+    device: Name = None,
+    out: Folder = None,
+    config: File = None,
+    settings: Annotated[UseAppendAction[tuple[str, ...]], arg(name="set", metavar="KEY=VALUE")] = (),
+    overwrite: bool = False,
+) -> None:
+    """Run an algorithm on a benchmark; alone, GALA on the embedded benchmark `mini`.
+
+    Args:
+        benchmark: Which benchmark (gala ls benchmarks).
+        target: The domain without labels.
+        algorithm: Which algorithm (gala ls algorithms).
+        engine: Where client work is done (gala ls engines).
+        rounds: How many rounds.
+        seed: The seed of every random draw.
+        device: cpu, cuda, cuda:N or auto.
+        out: The run's folder; runs/NAME if not given.
+        config: A TOML file with settings; flags win over it.
+        settings: Any other setting, for example gala.tau=0.5 or training.lr=0.02; may be repeated.
+        overwrite: Start again even if the folder holds this run already.
+    """
+    names = {"benchmark": benchmark, "target": target, "algorithm": algorithm, "engine": engine, "device": device}
+    flags: dict[str, Any] = {key: value for key, value in names.items() if value is not None}
+    numbers = {"rounds": rounds, "seed": seed}
+    settings = (*(f"{key}={value}" for key, value in numbers.items() if value is not None), *settings)
+    resolved = resolve(_values(config, flags, settings))
+    folder = out or RUNS / resolved.run_name
+    _check_writable(folder)
+
+    from galafed.runs.runner import start
+
+    _watch(lambda observer: start(resolved, folder, observer, overwrite=overwrite), folder)
+
+
+def resume(run: Positional[Path], /) -> None:
+    """Go on with an interrupted run, from its newest valid checkpoint.
+
+    Args:
+        run: The run's folder.
+    """
+    _check_run(run)
+
+    from galafed.runs.runner import resume as go_on
+
+    _watch(lambda observer: go_on(run, observer), run)
+
+
+def show(run: Positional[Path], /, *, as_json: Annotated[bool, arg(name="json")] = False) -> None:
+    """Show a run: its summary, or how far it is.
+
+    Args:
+        run: The run's folder.
+        as_json: Print JSON.
+    """
+    from galafed.report.tables import summary_table
+    from galafed.runs.records import record
+
+    found = record(run)
+    if as_json:
+        _print_json(found)
+    elif found["done"]:
+        _console().print(summary_table(found))
+    else:
+        _console().print(
+            f"{run}: {found['rounds_done']} of {found['rounds']} rounds done; go on with 'gala resume {run}'"
+        )
+
+
+def compare(runs: Positional[tuple[Path, ...]], /, *, as_json: Annotated[bool, arg(name="json")] = False) -> None:
+    """Put runs side by side.
+
+    Args:
+        runs: The runs' folders.
+        as_json: Print JSON.
+    """
+    from galafed.report.tables import comparison_table
+    from galafed.runs.records import finished
+
+    if not runs:
+        raise ConfigError("compare: name at least one run folder; 'gala ls runs' lists them")
+    rows = [finished(run) for run in runs]
+    if as_json:
+        _print_json(rows)
+    else:
+        _console().print(comparison_table(rows))
+
+
+def ls(
+    what: Positional[Literal["algorithms", "benchmarks", "engines", "networks", "runs"]],
+    /,
+    *,
+    as_json: Annotated[bool, arg(name="json")] = False,
+    folder: Path = RUNS,
+) -> None:
+    """List what there is.
+
+    Args:
+        what: Which kind of thing.
+        as_json: Print JSON.
+        folder: Where to look for runs.
+    """
+    from galafed.report.tables import listing
+    from galafed.runs.records import catalogue
+
+    rows = catalogue(what, folder)
+    if as_json:
+        _print_json(rows)
+    else:
+        _console().print(listing(rows))
+
+
+def reproduce(
+    study: Positional[str], /, *, minutes: float = 0.0, jobs: int = 1, out: Path = Path("results"), work: Path = RUNS
+) -> None:
+    """Run, or go on with, the runs of a study, and write its table and pictures.
+
+    Args:
+        study: Which study (for now: mini).
+        minutes: Start no further run after this many minutes; 0 runs to the end.
+        jobs: How many runs at a time.
+        out: Where the study's table goes, in a folder of its name.
+        work: Where its runs are kept.
+    """
+    from galafed.studies.base import reproduce as carry_out
+
+    for path in carry_out(study, minutes=minutes, jobs=jobs, out=out, work=work, say=_console().print):
+        _console().print(f"wrote {path}")
+
+
+VERBS: dict[str, Callable[..., None]] = {
+    "run": run,
+    "resume": resume,
+    "show": show,
+    "compare": compare,
+    "ls": ls,
+    "reproduce": reproduce,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """The command `gala`: parse, do, and end with a documented exit code."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments == ["--version"]:
+        _console().print(f"galafed {__version__}")
+        sys.exit(0)
+    # Two programs on the same cores are slowed down many times over by threads that wait busily.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        tyro.extras.subcommand_cli_from_dict(
+            VERBS, prog="gala", description="Federated unsupervised multi-source domain adaptation.", args=arguments
+        )
+    except GalafedError as error:
+        _error(str(error))
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        _error("interrupted; a run is saved up to its last whole round: go on with 'gala resume RUN'")
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output went away, as in `gala ls runs | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    sys.exit(0)
+
+
+def _watch(job: Callable[[Any], Any], folder: Path) -> None:
+    """Do a run while showing it, then print what came of it."""
+    from galafed.report.curves import draw_run
+    from galafed.report.live import LiveDisplay, PlainDisplay
+    from galafed.report.tables import summary_table
+
+    console = _console()
+    display = LiveDisplay(console) if console.is_terminal else PlainDisplay(console)
+    try:
+        result = job(display)
+    except KeyboardInterrupt:
+        display.close()
+        _error(f"interrupted; go on with 'gala resume {folder}'")
+        sys.exit(130)
+    finally:
+        display.close()
+    console.print(summary_table(result.summary))
+    picture = draw_run(folder)
+    console.print(
+        f"saved in {folder} (picture: {picture.name}); see it again with 'gala show {folder}'", soft_wrap=True
+    )
+
+
+def _values(config: Path | None, flags: dict[str, Any], settings: Sequence[str]) -> dict[str, Any]:
+    """Settings from a file, then flags, then --set, each winning over what came before."""
+    values = read_toml(config) if config else {}
+    chosen: dict[str, Any] = dict(flags)
+    for assignment in settings:
+        set_value(chosen, assignment)
+    before, now = values.get("algorithm", "gala"), chosen.get("algorithm", values.get("algorithm", "gala"))
+    if before != now:  # the file's settings of the algorithm it names do not concern the one asked for
+        values.pop(before, None)
+    for key, value in chosen.items():
+        if isinstance(value, dict) and isinstance(values.get(key), dict):
+            values[key] |= value
+        else:
+            values[key] = value
+    return values
+
+
+def _check_writable(folder: Path) -> None:
+    """Find out before any work whether a run's folder can be made."""
+    if folder.is_file():
+        raise ConfigError(f"--out {folder}: is a file; name a folder")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        probe = folder.parent / f".{folder.name}.{os.getpid()}.part"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ConfigError(f"--out {folder}: cannot be written ({error.strerror}); name a folder that can") from None
+
+
+def _check_run(folder: Path) -> None:
+    if not (folder / "config.toml").is_file():
+        raise ConfigError(f"{folder}: holds no run (no config.toml); 'gala ls runs' lists the runs there are")
+
+
+def _console() -> Console:
+    return Console()
+
+
+def _error(text: str) -> None:
+    Console(stderr=True).print(f"[bold red]gala:[/] {text}", highlight=False, soft_wrap=True)
+
+
+def _print_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    raise KeyboardInterrupt

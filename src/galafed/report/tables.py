@@ -1,0 +1,81 @@
+"""Tables for people: a run's summary, runs side by side, and lists of what there is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from galafed.report.words import bar, megabytes, percent
+
+
+def summary_table(summary: Mapping[str, Any]) -> Table:
+    """One run: its three accuracies, relevance, time and traffic."""
+    table = Table(box=None, show_header=False, padding=(0, 2))
+    table.add_column(style="dim")
+    table.add_column()
+    accuracy = summary["accuracy"]
+    table.add_row(
+        "target", f"{summary['target']} ({summary['benchmark']}, {summary['algorithm']}, seed {summary['seed']})"
+    )
+    table.add_row("accuracy, last round", f"[bold green]{percent(accuracy['last'])}[/]")
+    for criterion, pick in summary["selection"].items():
+        table.add_row(
+            f"accuracy, picked by {criterion}", f"{percent(pick['accuracy'])} (round {pick['round']}, no labels used)"
+        )
+    table.add_row(
+        "accuracy, best round",
+        f"{percent(accuracy['best_oracle'])} (round {summary['best_oracle_round']}, [red]oracle[/]: uses test labels)",
+    )
+    for source, weight in sorted(summary["relevance"].items(), key=lambda item: -item[1]):
+        table.add_row(f"relevance of {source}", Text(f"{weight:.3f} {bar(weight, 40)}", style="cyan"))
+    traffic = summary["bytes"]
+    for who in ("source", "target", "server"):
+        extra = (
+            f" ({megabytes(traffic['all'][who])} with the target's summaries)"
+            if traffic["all"][who] != traffic[who]
+            else ""
+        )
+        table.add_row(f"traffic a round, {who}", megabytes(traffic[who]) + extra)
+    table.add_row(
+        "time", f"{summary['seconds_per_round']:.2f} s a round on {summary['device']}, engine {summary['engine']}"
+    )
+    if summary["failures"]:
+        table.add_row("failures", f"{summary['failures']} (named in metrics.jsonl)")
+    table.add_row("digest", summary["digest"][:16])
+    return table
+
+
+def comparison_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Runs side by side."""
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    for heading in ("run", "target", "algorithm", "seed", "rounds"):
+        table.add_column(heading)
+    for heading in ("last round", "label-free pick", "best (oracle)", "s/round"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        accuracy = row["accuracy"]
+        table.add_row(
+            row["run"],
+            row["target"],
+            row["algorithm"],
+            str(row["seed"]),
+            str(row["rounds"]),
+            f"[bold]{percent(accuracy['last'])}[/]",
+            percent(accuracy["selected"]),
+            percent(accuracy["best_oracle"]),
+            f"{row['seconds_per_round']:.2f}",
+        )
+    return table
+
+
+def listing(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Any list of records with the same keys."""
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    for key in rows[0] if rows else ("nothing here",):
+        table.add_column(key)
+    for row in rows:
+        table.add_row(*(", ".join(v) if isinstance(v, list | tuple) else str(v) for v in row.values()))
+    return table

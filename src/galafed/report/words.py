@@ -1,0 +1,48 @@
+"""Numbers and names as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from galafed.config import Run
+
+
+def title(config: Run) -> str:
+    """A run in one line: the algorithm, where it goes and from how many sources."""
+    return (
+        f"{config.algorithm} · {config.benchmark} → {config.target} · {len(config.sources)} sources · "
+        f"{config.network} · seed {config.seed}"
+    )
+
+
+def percent(value: float | None) -> str:
+    """0.7912 -> "79.1 %"."""
+    return "-" if value is None else f"{100 * value:.1f} %"
+
+
+def number(value: float | None) -> str:
+    """A number with three decimals, or a dash."""
+    return "-" if value is None else f"{value:.3f}"
+
+
+def megabytes(value: float) -> str:
+    """206800000 -> "206.80 MB"; from a thousand on in GB."""
+    return f"{value / 1e6:.2f} MB" if value < 1e9 else f"{value / 1e9:.2f} GB"
+
+
+def duration(seconds: float) -> str:
+    """75 -> "1:15"."""
+    whole = round(seconds)
+    hours, rest = divmod(whole, 3600)
+    return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"
+
+
+def bar(share: float, width: int) -> str:
+    """A bar of a share of `width` cells, in eighths of a cell."""
+    eighths = round(max(0.0, min(1.0, share)) * width * 8)
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
+
+
+def sparkline(values: Sequence[float], width: int = 30) -> str:
+    """The last values as little columns from 0 to 1."""
+    return "".join("▁▂▃▄▅▆▇█"[min(7, int(max(0.0, value) * 8))] for value in values[-width:])
