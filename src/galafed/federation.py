@@ -164,8 +164,8 @@ class Federation:
         if len(answered) < need or (self.target in members and self.target not in replies.answers):
             reasons = "; ".join(str(failure) for failure in replies.failures.values())
             raise QuorumError(
-                f"too few clients answered {task.name!r} in round {self.round + 1}: {len(replies.names)} of {len(members)} "
-                f"(needed: {need} source(s){', the target' if self.target in members else ''}); the round was undone. "
+                f"too few clients answered {task.name!r} in round {self.round + 1}: {len(replies.names)} of "
+                f"{len(members)} (needed: {need} source(s){', the target' if self.target in members else ''}); the round was undone. "
                 f"{reasons}"
             )
 

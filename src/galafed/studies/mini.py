@@ -60,7 +60,7 @@ class MiniStudy:
         made = {
             "command": command,
             "commit": commit(),
-            "device": f"cpu, {platform.machine()}, torch threads 1",
+            "device": f"CPU ({platform.machine()}, one thread a run)",
             "runs": len(done),
         }
         write_atomically(folder / "table.json", (json.dumps(records, indent=1) + "\n").encode())
@@ -88,7 +88,7 @@ def _markdown(records: Sequence[Mapping[str, Any]], made: Mapping[str, Any]) -> 
     lines = [
         "# mini: every target, GALA, FACT and the bounds",
         "",
-        f"Made by `{made['command']}` from {made['runs']} runs ({made['device']}, commit {made['commit']}). "
+        f"Made by `{made['command']}` from {made['runs']} runs on {made['device']} (commit {made['commit']}). "
         "Test accuracy in %, mean ± standard deviation (ddof 0) over seeds; sources are always the seven other domains.",
     ]
     for selection, words in SELECTIONS.items():
