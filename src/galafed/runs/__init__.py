@@ -1,0 +1,1 @@
+"""Runs: one round loop, checkpoints, metrics, seeds and label-free selection."""

@@ -1,0 +1,114 @@
+"""From a configuration to the things a run is made of: data, clients, network, engine, federation, evaluator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+import torch
+
+from galafed.algorithms.base import Algorithm, algorithms
+from galafed.benchmarks.base import Domain, Split, benchmarks
+from galafed.config import Run
+from galafed.engines.base import engines
+from galafed.errors import ConfigError
+from galafed.federation import Engine, Federation
+from galafed.loops import Bench, Images
+from galafed.networks.base import Network, networks
+from galafed.runs.evaluation import Evaluator
+from galafed.runs.seeding import generator
+
+POOLED = "pooled"
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """Everything a run needs, ready to use."""
+
+    algorithm: Algorithm[Any]
+    network: Network
+    engine: Engine
+    federation: Federation
+    evaluator: Evaluator
+    device: torch.device
+    dtype: torch.dtype
+
+
+def assemble(config: Run) -> Assembly:
+    """Load the data and make everything the configuration names."""
+    device = pick_device(config.device)
+    dtype = {"float32": torch.float32, "float64": torch.float64}[config.precision]
+    benchmark = benchmarks.get(config.benchmark)()
+    domains = {name: benchmark.load(name) for name in (*config.sources, config.target)}
+    network = networks.get(config.network)(classes=len(benchmark.classes), image_size=benchmark.image_size)
+    algorithm = algorithms.get(config.algorithm)(config.settings, config.training, rounds=config.rounds)
+    data = client_data(domains, config, algorithm)
+    bench = Bench(network, device, dtype)
+    engine = engines.get(config.engine)(bench=bench, data=data, seed=config.seed)
+    federation = Federation(
+        engine,
+        network,
+        sources=[name for name in data if name != config.target],
+        target=config.target,
+        seed=config.seed,
+        quorum=config.quorum,
+        timeout=config.timeout or None,
+    )
+    target = domains[config.target]
+    evaluator = Evaluator(
+        bench, test=labelled(target.test), unlabelled=unlabelled(target.train), heads=algorithm.heads
+    )
+    return Assembly(algorithm, network, engine, federation, evaluator, device, dtype)
+
+
+def client_data(domains: Mapping[str, Domain], config: Run, algorithm: Algorithm[Any]) -> dict[str, Images]:
+    """What each client holds. The target gets images alone: its labels exist for the oracle and nobody else."""
+    data = {name: labelled(domains[name].train) for name in config.sources}
+    if algorithm.pools_sources:
+        every = list(data.values())
+        data = {POOLED: Images(torch.cat([d.images for d in every]), torch.cat([_labels(d) for d in every]))}
+    elif algorithm.needs_two_sources and len(data) == 1:
+        (name, whole), *_ = data.items()
+        data = halves(name, whole, config.seed)
+    target = domains[config.target].train
+    data[config.target] = labelled(target) if algorithm.sees_target_labels else unlabelled(target)
+    return data
+
+
+def halves(name: str, whole: Images, seed: int) -> dict[str, Images]:
+    """A single source as two clients with half of its images each: without two predictors there is no disagreement."""
+    order = torch.randperm(len(whole), generator=generator(seed, "halves", name))
+    parts = order.chunk(2)
+    return {f"{name}#{k}": Images(whole.images[i], _labels(whole)[i]) for k, i in enumerate(parts, start=1)}
+
+
+def labelled(split: Split) -> Images:
+    """A split with its labels."""
+    return Images(_tensor(split.images), _tensor(split.labels))
+
+
+def unlabelled(split: Split) -> Images:
+    """A split without its labels."""
+    return Images(_tensor(split.images))
+
+
+def pick_device(name: str) -> torch.device:
+    """The device a configuration asks for."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise ConfigError(f"device = {name!r}: this machine has no usable CUDA device; accepted here are auto and cpu")
+    return torch.device(name)
+
+
+def _tensor(array: numpy.ndarray) -> torch.Tensor:
+    # A copy: the array may be a read-only view of a file.
+    return torch.from_numpy(numpy.array(array))
+
+
+def _labels(data: Images) -> torch.Tensor:
+    if data.labels is None:
+        raise ValueError("a source without labels")
+    return data.labels

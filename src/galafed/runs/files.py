@@ -1,0 +1,79 @@
+"""Writing that survives `kill -9` and a full disk: whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from galafed.errors import SaveError
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace a file by its new content; a reader sees the old one or the new one, never a part."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    with _explained(path):
+        try:
+            write_durably(temporary, content)
+            os.replace(temporary, path)
+            sync_folder(path.parent)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Write a file and wait until the disk has it."""
+    with _explained(path), path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A folder that appears under its name, complete, when the block ends; after an error nothing is left of it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    with _explained(path):
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        try:
+            yield temporary
+            sync_folder(temporary)
+            os.replace(temporary, path)
+            sync_folder(path.parent)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the disk has a folder's entries."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Clear away what interrupted writes left behind."""
+    for leftover in folder.glob(".*.part"):
+        shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Turn an operating system's refusal into a sentence."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            what = "the disk is full or a size limit is reached; free some space"
+        else:
+            what = f"{error.strerror or error}; check the folder and its permissions"
+        raise SaveError(f"{path} could not be written: {what}. What was saved before is intact") from error

@@ -1,0 +1,96 @@
+"""Reading what runs have written, and listing what the package offers. Nothing here needs torch but `ls networks`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from galafed.config import read_toml
+from galafed.errors import ConfigError, DataError
+
+
+def record(folder: Path) -> dict[str, Any]:
+    """A run as its folder tells it: the summary of a finished one, the progress of another; `done` says which."""
+    if not (folder / "config.toml").is_file():
+        raise ConfigError(f"{folder}: holds no run (no config.toml); 'gala ls runs' lists the runs there are")
+    if (folder / "done").exists():
+        try:
+            summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+            return {"run": str(folder), "done": True} | dict(summary)
+        except (OSError, ValueError):
+            raise DataError(
+                f"{folder / 'summary.json'} cannot be read; remove {folder / 'done'} and write it anew with "
+                f"'gala resume {folder}'"
+            ) from None
+    config = read_toml(folder / "config.toml")
+    lines = metrics(folder)
+    keys = ("benchmark", "target", "algorithm", "engine", "rounds", "seed")
+    return {
+        "run": str(folder),
+        "done": False,
+        **{key: config.get(key) for key in keys},
+        "rounds_done": lines[-1]["round"] if lines else 0,
+        "accuracy": {"last": lines[-1]["accuracy"] if lines else None},
+    }
+
+
+def finished(folder: Path) -> dict[str, Any]:
+    """The summary of a finished run."""
+    found = record(folder)
+    if not found["done"]:
+        raise ConfigError(f"{folder}: is not finished ({found['rounds_done']} of {found['rounds']} rounds); 'gala resume {folder}'")
+    return found
+
+
+def metrics(folder: Path) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl; a last line cut short by an interruption is passed over."""
+    path = folder / "metrics.jsonl"
+    lines = []
+    for text in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        try:
+            lines.append(json.loads(text))
+        except ValueError:
+            break
+    return lines
+
+
+def catalogue(what: str, folder: Path) -> list[dict[str, Any]]:
+    """What there is of a kind, as plain records."""
+    if what == "runs":
+        return [_row(path.parent) for path in sorted(folder.glob("*/config.toml"))]
+    from galafed.algorithms.base import algorithms
+    from galafed.benchmarks.base import benchmarks
+    from galafed.engines.base import engines
+
+    if what == "algorithms":
+        return [
+            {"name": n, "kind": a.kind, "paper": a.paper, "federated": a.kind != "central", "sends": a.sends}
+            for n, a in ((name, algorithms.get(name)) for name in algorithms.names())
+        ]
+    if what == "benchmarks":
+        return [
+            {"name": n, "title": b.title, "domains": list(b.domains), "classes": len(b.classes), "network": b.network}
+            for n, b in ((name, benchmarks.get(name)) for name in benchmarks.names())
+        ]
+    if what == "engines":
+        return [{"name": name, "summary": engines.get(name).summary} for name in engines.names()]
+    from galafed.networks.base import networks
+
+    return [{"name": name, "summary": networks.get(name).summary} for name in networks.names()]
+
+
+def _row(folder: Path) -> dict[str, Any]:
+    try:
+        found = record(folder)
+    except (ConfigError, DataError) as error:
+        return {"run": str(folder), "state": f"damaged: {error}", "target": "-", "algorithm": "-", "accuracy": None}
+    state = "done" if found["done"] else f"{found['rounds_done']}/{found['rounds']}"
+    accuracy = found["accuracy"]["last"]
+    return {
+        "run": str(folder),
+        "state": state,
+        "target": found["target"],
+        "algorithm": found["algorithm"],
+        "accuracy": accuracy,
+    }

@@ -1,0 +1,199 @@
+"""The only round loop: start or resume a run, and after every round write down what happened before going on."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import tomli_w
+import torch
+
+from galafed.algorithms.base import Outcome
+from galafed.config import Run, read_toml, resolve
+from galafed.errors import CheckpointError, ConfigError
+from galafed.runs import checkpoint as checkpoints
+from galafed.runs.assembly import Assembly, assemble
+from galafed.runs.checkpoint import Checkpoint
+from galafed.runs.evaluation import Evaluation
+from galafed.runs.files import new_folder, remove_leftovers, write_atomically, write_durably
+from galafed.runs.selection import selected
+from galafed.runs.summary import summarise
+
+CONFIG, METRICS, SUMMARY, DONE, LOCK = "config.toml", "metrics.jsonl", "summary.json", "done", "lock"
+
+
+class Observer(Protocol):
+    """Someone who watches a run; what it shows has no effect on it."""
+
+    def started(self, config: Run, folder: Path, history: tuple[Mapping[str, Any], ...]) -> None: ...
+    def phase(self, task: str, done: int, asked: int) -> None: ...
+    def round_done(self, line: Mapping[str, Any]) -> None: ...
+    def notice(self, text: str) -> None: ...
+    def finished(self, summary: Mapping[str, Any]) -> None: ...
+
+
+class Silent:
+    """Watches nothing."""
+
+    def started(self, config: Run, folder: Path, history: tuple[Mapping[str, Any], ...]) -> None: ...
+    def phase(self, task: str, done: int, asked: int) -> None: ...
+    def round_done(self, line: Mapping[str, Any]) -> None: ...
+    def notice(self, text: str) -> None: ...
+    def finished(self, summary: Mapping[str, Any]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run: its folder and its summary."""
+
+    folder: Path
+    summary: Mapping[str, Any]
+
+    @property
+    def accuracy(self) -> float:
+        """Test accuracy after the last round."""
+        return float(self.summary["accuracy"]["last"])
+
+
+def start(config: Run, folder: Path, observer: Observer | None = None, *, overwrite: bool = False) -> Result:
+    """Run a configuration in a folder; an unfinished run of the same configuration there is gone on with."""
+    observer = observer or Silent()
+    if overwrite and (folder / CONFIG).exists():
+        shutil.rmtree(folder)
+    if (folder / CONFIG).exists():
+        if load_config(folder).hash() != config.hash():
+            raise ConfigError(f"--out {folder}: holds a run of another configuration; name another folder, or --overwrite")
+        return resume(folder, observer)
+    torch.set_num_threads(config.threads)
+    assembly = assemble(config)
+    model = assembly.network.initial(config.seed, assembly.dtype)
+    model = assembly.algorithm.start(assembly.federation, model)
+    first = Checkpoint(rounds_done=0, config_hash=config.hash(), model=model)
+    with new_folder(folder) as temporary:  # the folder appears with its first checkpoint in it
+        write_durably(temporary / CONFIG, tomli_w.dumps(config.to_dict()).encode())
+        checkpoints.save(temporary, first)
+    with _locked(folder):
+        return _rounds(config, folder, assembly, first, observer)
+
+
+def resume(folder: Path, observer: Observer | None = None) -> Result:
+    """Go on with a run from its newest valid checkpoint, or tell a finished one's summary."""
+    observer = observer or Silent()
+    config = load_config(folder)
+    with _locked(folder):
+        if (folder / DONE).exists() and (folder / SUMMARY).exists():
+            summary = json.loads((folder / SUMMARY).read_text())
+            observer.finished(summary)
+            return Result(folder, summary)
+        newest, damaged = checkpoints.newest_valid(folder)
+        for sentence in damaged:
+            observer.notice(f"{sentence}; going on from round {newest.rounds_done}")
+        if newest.config_hash != config.hash():
+            raise CheckpointError(f"{folder / CONFIG} was changed since the run began: restore it, or start a new run")
+        torch.set_num_threads(config.threads)
+        assembly = assemble(config)
+        assembly.engine.restore_clients(newest.clients)
+        return _rounds(config, folder, assembly, newest, observer)
+
+
+def load_config(folder: Path) -> Run:
+    """The configuration of the run in a folder."""
+    if not (folder / CONFIG).is_file():
+        raise ConfigError(f"{folder}: holds no run (no {CONFIG}); 'gala ls runs' lists the runs there are")
+    return resolve(read_toml(folder / CONFIG))
+
+
+def _rounds(config: Run, folder: Path, assembly: Assembly, state: Checkpoint, observer: Observer) -> Result:
+    """Rounds from `state.rounds_done` to the end, a checkpoint after each, then the summary."""
+    federation = assembly.federation
+    federation.listener = observer.phase
+    remove_leftovers(folder)
+    _write_metrics(folder, state.history)
+    observer.started(config, folder, state.history)
+    on_device = _to(state.model, assembly.device)
+    state = Checkpoint(**{**vars(state), "model": on_device})
+    with contextlib.closing(federation):
+        for number in range(state.rounds_done, config.rounds):
+            started = time.perf_counter()
+            federation.begin_round(number)
+            outcome = assembly.algorithm.round(federation, state.model)
+            due = (number + 1) % config.evaluate_every == 0 or number + 1 == config.rounds
+            tested = outcome.tested or outcome.model
+            evaluation = assembly.evaluator(tested) if due else None
+            line = _line(number, outcome, evaluation, assembly, time.perf_counter() - started)
+            state = Checkpoint(
+                rounds_done=number + 1,
+                config_hash=state.config_hash,
+                model=outcome.model,
+                tested=outcome.tested,
+                clients=assembly.engine.client_states(),
+                history=(*state.history, line),
+            )
+            checkpoints.save(folder, state)
+            pick = selected(state.history, config.rounds, config.selection)
+            pinned = [pick["round"]] if pick else []
+            checkpoints.prune(folder, keep=config.keep_checkpoints, pinned=pinned)
+            _append_metrics(folder, line)
+            observer.round_done(line)
+    summary = summarise(config, state, device=str(assembly.device))
+    write_atomically(folder / SUMMARY, (json.dumps(summary, indent=2) + "\n").encode())
+    write_atomically(folder / DONE, f"{summary['digest']}\n".encode())
+    observer.finished(summary)
+    return Result(folder, summary)
+
+
+def _line(
+    number: int, outcome: Outcome, evaluation: Evaluation | None, assembly: Assembly, seconds: float
+) -> dict[str, Any]:
+    """One line of metrics.jsonl; rounds are counted from 1 for people."""
+    federation = assembly.federation
+    measured = asdict(evaluation) if evaluation else dict.fromkeys(("accuracy", "entropy", "information"))
+    totals = federation.traffic.totals(sources=federation.sources, target=federation.target)
+    return {
+        "round": number + 1,
+        "loss": outcome.loss,
+        "discrepancy": outcome.discrepancy,
+        **measured,
+        "relevance": dict(outcome.relevance),
+        "bytes": totals | {"not_in_paper": federation.traffic.uncounted_in_paper(target=federation.target)},
+        "failures": [asdict(failure) for failure in federation.failures],
+        "seconds": round(seconds, 4),
+        **outcome.notes,
+    }
+
+
+def _write_metrics(folder: Path, history: tuple[Mapping[str, Any], ...]) -> None:
+    """metrics.jsonl as the checkpoint knows it: a line a round, none of a round that was undone."""
+    write_atomically(folder / METRICS, "".join(json.dumps(line) + "\n" for line in history).encode())
+
+
+def _append_metrics(folder: Path, line: Mapping[str, Any]) -> None:
+    with (folder / METRICS).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def _to(model: Any, device: torch.device) -> Any:
+    parts = {part: {k: v.to(device) for k, v in state.items()} for part, state in model.parts.items()}
+    return type(model)(parts, tag=model.tag)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep a second process away from a run; the lock goes with the process, however it ends."""
+    with (folder / LOCK).open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ConfigError(f"{folder}: another process is working on this run; wait for it or stop it") from None
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield
