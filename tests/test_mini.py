@@ -96,9 +96,7 @@ def test_no_picture_occurs_twice(built: Mini) -> None:
 def test_dresses_look_as_they_should(built: Mini) -> None:
     margin = (SIZE - mini.SMALL_SIZE) // 2
     for kind in ("hand", "type"):
-        plain, small, shift = (
-            built.load(f"{kind}{dress}").train.images for dress in ("", "-small", "-shift")
-        )
+        plain, small, shift = (built.load(f"{kind}{dress}").train.images for dress in ("", "-small", "-shift"))
         assert np.array_equal(plain[..., 0], plain[..., 1])
         assert np.array_equal(plain[..., 0], plain[..., 2])
         assert plain[:, : margin - 1].any()
@@ -122,8 +120,7 @@ def test_nearest_neighbour_reads_the_plain_digits(built: Mini) -> None:
     for domain in ("hand", "type"):
         loaded = built.load(domain)
         train, test = (
-            split.images[..., 0].reshape(len(split), -1).astype(np.float64)
-            for split in (loaded.train, loaded.test)
+            split.images[..., 0].reshape(len(split), -1).astype(np.float64) for split in (loaded.train, loaded.test)
         )
         nearest = (np.square(train).sum(axis=1) - 2 * test @ train.T).argmin(axis=1)
         assert np.mean(loaded.train.labels[nearest] == loaded.test.labels) > 0.85

@@ -186,9 +186,7 @@ def test_folder_that_cannot_be_written_is_survived(tmp_path: Path, caplog: pytes
     assert "Working from memory" in caplog.messages[0]
 
 
-def test_full_disk_leaves_the_old_arrays_and_no_rubbish(
-    store: ArrayStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_leaves_the_old_arrays_and_no_rubbish(store: ArrayStore, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -63,9 +63,7 @@ def test_crops_reach_every_place_of_every_photograph() -> None:
 
 def test_crops_follow_the_generator_and_nothing_else() -> None:
     photographs = [numbered_photograph(0, 40, 40)]
-    first, again, other = (
-        draw_crops(photographs, (20, 4, 4), np.random.default_rng(seed)) for seed in (1, 1, 2)
-    )
+    first, again, other = (draw_crops(photographs, (20, 4, 4), np.random.default_rng(seed)) for seed in (1, 1, 2))
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
 

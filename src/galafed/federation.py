@@ -165,8 +165,8 @@ class Federation:
             reasons = "; ".join(str(failure) for failure in replies.failures.values())
             raise QuorumError(
                 f"too few clients answered {task.name!r} in round {self.round + 1}: {len(replies.names)} of "
-                f"{len(members)} (needed: {need} source(s){', the target' if self.target in members else ''}); the round was undone. "
-                f"{reasons}"
+                f"{len(members)} (needed: {need} source(s){', the target' if self.target in members else ''}); "
+                f"the round was undone. {reasons}"
             )
 
     def close(self) -> None:

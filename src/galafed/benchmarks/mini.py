@@ -68,7 +68,7 @@ class Mini:
     image_size: ClassVar[int] = IMAGE_SIZE
     default_target: ClassVar[str] = "hand-photo"
     network: ClassVar[str] = "small_cnn"
-    defaults: ClassVar[Mapping[str, Any]] = {}
+    defaults: ClassVar[Mapping[str, Any]] = {"rounds": 30, "training.batch_size": 64, "training.lr": 0.05}
 
     def __init__(self) -> None:
         self.store = ArrayStore(cache_folder() / CACHE)

@@ -57,9 +57,7 @@ def assemble(config: Run) -> Assembly:
         timeout=config.timeout or None,
     )
     target = domains[config.target]
-    evaluator = Evaluator(
-        bench, test=labelled(target.test), unlabelled=unlabelled(target.train), heads=algorithm.heads
-    )
+    evaluator = Evaluator(bench, test=labelled(target.test), unlabelled=unlabelled(target.train), heads=algorithm.heads)
     return Assembly(algorithm, network, engine, federation, evaluator, device, dtype)
 
 

@@ -39,7 +39,9 @@ def finished(folder: Path) -> dict[str, Any]:
     """The summary of a finished run."""
     found = record(folder)
     if not found["done"]:
-        raise ConfigError(f"{folder}: is not finished ({found['rounds_done']} of {found['rounds']} rounds); 'gala resume {folder}'")
+        raise ConfigError(
+            f"{folder}: is not finished ({found['rounds_done']} of {found['rounds']} rounds); 'gala resume {folder}'"
+        )
     return found
 
 

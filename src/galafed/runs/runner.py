@@ -70,7 +70,9 @@ def start(config: Run, folder: Path, observer: Observer | None = None, *, overwr
         shutil.rmtree(folder)
     if (folder / CONFIG).exists():
         if load_config(folder).hash() != config.hash():
-            raise ConfigError(f"--out {folder}: holds a run of another configuration; name another folder, or --overwrite")
+            raise ConfigError(
+                f"--out {folder}: holds a run of another configuration; name another folder, or --overwrite"
+            )
         return resume(folder, observer)
     torch.set_num_threads(config.threads)
     assembly = assemble(config)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import platform
 from statistics import fmean, median
 from typing import Any
+
+import torch
 
 from galafed.config import Run
 from galafed.runs.checkpoint import Checkpoint
@@ -23,6 +26,7 @@ def summarise(config: Run, final: Checkpoint, *, device: str) -> dict[str, Any]:
         "network": config.network,
         "engine": config.engine,
         "device": device,
+        "machine": machine(),
         "rounds": config.rounds,
         "seed": config.seed,
         "accuracy": {
@@ -39,6 +43,11 @@ def summarise(config: Run, final: Checkpoint, *, device: str) -> dict[str, Any]:
         "digest": (final.tested or final.model).digest(),
         "config_hash": config.hash(),
     }
+
+
+def machine() -> str:
+    """What the numbers were made on: processor, torch and Python."""
+    return f"{platform.machine()}, torch {torch.__version__}, Python {platform.python_version()}"
 
 
 def _bytes(final: Checkpoint) -> dict[str, Any]:

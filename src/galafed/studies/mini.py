@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import platform
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -37,10 +36,10 @@ class MiniStudy:
     title: ClassVar[str] = "mini: every target, GALA, FACT and the bounds"
 
     def cells(self) -> Sequence[Cell]:
-        """One thread a run, so that several run side by side."""
+        """One CPU thread a run, so that several run side by side."""
         targets = benchmarks.get("mini").domains
         return [
-            Cell(row, target, resolve({"target": target, "seed": seed, "threads": 1, **values}))
+            Cell(row, target, resolve({"target": target, "seed": seed, "device": "cpu", "threads": 1, **values}))
             for row, values in ROWS.items()
             for target in targets
             for seed in SEEDS
@@ -52,17 +51,13 @@ class MiniStudy:
         for cell, summary in done:
             found[cell.row, cell.column].append(summary)
         folder.mkdir(parents=True, exist_ok=True)
+        machines = sorted({f"{s['device']} ({s['machine']})" for _, s in done})
         records = [
             _record(row, column, summaries, selection)
             for (row, column), summaries in found.items()
             for selection in SELECTIONS
         ]
-        made = {
-            "command": command,
-            "commit": commit(),
-            "device": f"CPU ({platform.machine()}, one thread a run)",
-            "runs": len(done),
-        }
+        made = {"command": command, "commit": commit(), "runs": len(done), "machines": machines}
         write_atomically(folder / "table.json", (json.dumps(records, indent=1) + "\n").encode())
         write_atomically(folder / "table.md", _markdown(records, made).encode())
         return [folder / "table.json", folder / "table.md"]
@@ -88,8 +83,9 @@ def _markdown(records: Sequence[Mapping[str, Any]], made: Mapping[str, Any]) -> 
     lines = [
         "# mini: every target, GALA, FACT and the bounds",
         "",
-        f"Made by `{made['command']}` from {made['runs']} runs on {made['device']} (commit {made['commit']}). "
-        "Test accuracy in %, mean ± standard deviation (ddof 0) over seeds; sources are always the seven other domains.",
+        f"Made by `{made['command']}` at commit {made['commit']} from {made['runs']} runs, one thread each, on "
+        f"{'; '.join(made['machines'])}. Test accuracy in %, mean ± standard deviation (ddof 0) over seeds. The target "
+        "is named on top; the sources are the seven other domains.",
     ]
     for selection, words in SELECTIONS.items():
         lines += [

@@ -1,0 +1,508 @@
+"""The command `gala`, as a process: what it accepts, what it refuses and how fast, and what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from galafed.algorithms.base import algorithms
+from galafed.benchmarks.base import benchmarks
+from galafed.networks import names as network_names
+
+GALA = str(Path(sys.executable).with_name("gala"))
+SMALL = ("--set", "threads=1", "--set", 'sources=["bright", "dark"]', "--set", "device=cpu")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a process said."""
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+    @property
+    def text(self) -> str:
+        return self.out + self.err
+
+
+def gala(*arguments: str | Path, cwd: Path, **environment: str) -> Answer:
+    """Run the command and wait for it."""
+    started = time.perf_counter()
+    done = subprocess.run(
+        [GALA, *map(str, arguments)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env=os.environ | {"COLUMNS": "200"} | environment,
+    )
+    return Answer(done.returncode, done.stdout, done.stderr, time.perf_counter() - started)
+
+
+def good(answer: Answer) -> Answer:
+    """An answer that must be a success."""
+    assert answer.code == 0, answer.text
+    assert "Traceback" not in answer.text
+    return answer
+
+
+def summary(folder: Path) -> dict[str, Any]:
+    """summary.json of a run."""
+    return dict(json.loads((folder / "summary.json").read_text()))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A working folder for the whole file."""
+    return tmp_path_factory.mktemp("cli")
+
+
+@pytest.fixture(scope="module")
+def plain(place: Path) -> Answer:
+    """`gala run toy` into the folder that it chooses itself."""
+    return good(gala("run", "toy", "--set", "threads=1", "--set", "device=cpu", cwd=place))
+
+
+@pytest.fixture(scope="module")
+def finished(place: Path, plain: Answer) -> Path:
+    """The folder of that run."""
+    (folder,) = [path for path in (place / "runs").iterdir() if not path.name.startswith(".")]
+    return folder
+
+
+# ------------------------------------------------------------------------------------------------------- bad usage
+
+WRONG: list[tuple[list[str], list[str]]] = [
+    (["run", "toy", "--set", "sede=1"], ["'sede'", "'seed'", "rounds", "training"]),
+    (["run", "toy", "--set", "gala.tua=1"], ["'gala.tua'", "'gala.tau'", "gala.igd"]),
+    (["run", "toy", "--set", "training.lrr=1"], ["'training.lrr'", "'training.lr'", "training.momentum"]),
+    (["run", "toy", "--set", "training.lr=fast"], ["training.lr", "'fast'", "a number"]),
+    (["run", "toy", "--set", "gala.igd=1"], ["gala.igd", "true or false"]),
+    (["run", "toy", "--set", "gala=1"], ["gala", "table"]),
+    (["run", "toy", "--set", "selection=luck"], ["selection", "luck", "discrepancy", "entropy", "information"]),
+    (["run", "toy", "--rounds", "many"], ["rounds", "'many'", "whole number"]),
+    (["run", "toy", "--rounds", "1.5"], ["rounds", "1.5", "whole number"]),
+    (["run", "toy", "--rounds", "0"], ["rounds", "0", "1 or more"]),
+    (["run", "toy", "--seed", "-1"], ["seed", "-1", "0 or more"]),
+    (["run", "toy", "--set", "gala.tau=0"], ["gala.tau", "0", "greater than 0"]),
+    (["run", "toy", "--set", "gala.tau=-0.5"], ["gala.tau", "-0.5", "greater than 0"]),
+    (["run", "toy", "--set", "gala.tau=nan"], ["gala.tau", "nan", "greater than 0"]),
+    (["run", "toy", "--target", "dark", "--set", 'sources=["dark"]'], ["sources", "'dark'", "target"]),
+    (["run", "toy", "--set", 'sources=["dakr"]'], ["sources", "'dakr'", "'dark'", "bright, dark, faint"]),
+    (["run", "toy", "--set", "sources=dark"], ["sources", "'dark'", "list"]),
+    (["run", "toy", "--target", "drak"], ["target", "'drak'", "'dark'", "bright, dark, faint, inverted, noisy"]),
+    (["run", "--target", "nowhere"], ["target", "'nowhere'", *benchmarks.get("mini").domains]),
+    (["run", "toy", "--algorithm", "galla"], ["algorithm", "'galla'", "'gala'", *algorithms.names()]),
+    (["run", "mnii"], ["benchmark", "'mnii'", "'mini'", "toy"]),
+    (["run", "toy", "--engine", "parallel"], ["engine", "'parallel'", "serial"]),
+    (["run", "toy", "--set", "network=big"], ["network", "'big'", *network_names()]),
+    (["run", "toy", "--device", "gpu"], ["device", "'gpu'", "auto, cpu, cuda"]),
+    (["run", "toy", "--out", "a-file"], ["--out", "a-file", "folder"]),
+    (["run", "toy", "--out", "a-file/below"], ["--out", "a-file/below", "cannot be written"]),
+    (["run", "toy", "--out", "/proc/nope"], ["--out", "/proc/nope", "cannot be written"]),
+    (["run", "toy", "--out", "/proc/nope/deeper"], ["--out", "/proc/nope/deeper", "cannot be written"]),
+    (["run", "toy", "--config", "none.toml"], ["none.toml", "cannot be read"]),
+    (["run", "toy", "--config", "."], [".", "cannot be read"]),
+    (["run", "--config", "broken.toml"], ["broken.toml", "not valid TOML"]),
+    (["run", "toy", "--config", "fact.toml"], ["fact", "gala"]),
+    (["run", "toy", "--set", "novalue"], ["--set novalue", "key=value"]),
+    (["run", "toy", "--frobnicate"], ["--frobnicate"]),
+    (["run", "toy", "extra"], ["extra"]),
+    (["resume", "nothing-here"], ["nothing-here", "no run"]),
+    (["resume", "."], [".", "no run"]),
+    (["resume"], ["required"]),
+    (["show", "nothing-here"], ["nothing-here", "no run"]),
+    (["compare"], ["compare", "run"]),
+    (["compare", "nothing-here"], ["nothing-here", "no run"]),
+    (["ls", "everything"], ["everything", "algorithms", "benchmarks", "engines", "networks", "runs"]),
+    (["reproduce", "minni"], ["'minni'", "'mini'"]),
+    (["fly"], ["fly", "run", "resume", "show"]),
+    ([], ["run", "resume", "show", "compare", "ls"]),
+]
+
+WITHOUT_TORCH = """
+import sys
+from galafed.cli import main
+try:
+    main(sys.argv[1:])
+finally:
+    heavy = sorted({"torch", "sklearn", "matplotlib", "scipy"} & set(sys.modules))
+    sys.stderr.write(f"heavy: {heavy}")
+"""
+
+
+def probe(*arguments: str, cwd: Path, code: str = WITHOUT_TORCH) -> subprocess.CompletedProcess[str]:
+    """Run the command and have it say which heavy modules it loaded."""
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def wrong_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with things that get in the way."""
+    folder = tmp_path_factory.mktemp("wrong")
+    (folder / "a-file").write_text("x")
+    (folder / "broken.toml").write_text("rounds = \n")
+    (folder / "fact.toml").write_text("[fact]\nidd_scale = 1.0\n")
+    return folder
+
+
+@pytest.mark.parametrize(("arguments", "words"), WRONG, ids=[" ".join(["gala", *a]) for a, _ in WRONG])
+def test_bad_usage_is_answered_at_once_with_a_sentence(
+    wrong_place: Path, arguments: list[str], words: list[str]
+) -> None:
+    before = sorted(wrong_place.rglob("*"))
+    answer = gala(*arguments, cwd=wrong_place)
+    assert answer.code == 2, answer.text
+    assert "Traceback" not in answer.text
+    flat = " ".join(answer.err.split())
+    assert [word for word in words if word not in flat] == []
+    seconds = answer.seconds
+    for _ in range(2):  # other programs may be using the machine: the best of three counts
+        if seconds >= 1.0:
+            seconds = min(seconds, gala(*arguments, cwd=wrong_place).seconds)
+    assert seconds < 1.0
+    after = [path for path in sorted(wrong_place.rglob("*")) if path.name != "runs"]
+    assert after == before
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_bad_usage_does_not_wait_for_heavy_modules(wrong_place: Path, part: int) -> None:
+    for arguments, _ in WRONG[part::3]:
+        done = probe(*arguments, cwd=wrong_place)
+        assert done.returncode == 2, arguments
+        assert done.stderr.endswith("heavy: []"), (arguments, done.stderr)
+
+
+def test_the_probe_for_heavy_modules_sees_them(place: Path) -> None:
+    done = probe("fly", cwd=place, code="import torch\n" + WITHOUT_TORCH)
+    assert "'torch'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        # BUG: square brackets in a message are taken for markup: the first vanishes, the others end in a traceback.
+        (["run", "toy", "--set", "fact.idd_scale=1"], ["[fact]", "gala"]),
+        (["run", "toy", "--target", "[/x]"], ["[/x]", "noisy"]),
+        (["run", "toy", "--target", "[bold]"], ["'[bold]'", "noisy"]),
+        (["run", "toy", "--config", "[/x].toml"], ["[/x].toml", "cannot be read"]),
+        (["resume", "[/x]"], ["[/x]", "no run"]),
+    ],
+    ids=str,
+)
+def test_square_brackets_in_a_message_are_shown(wrong_place: Path, arguments: list[str], words: list[str]) -> None:
+    answer = gala(*arguments, cwd=wrong_place)
+    assert answer.code == 2, answer.text
+    assert "Traceback" not in answer.text
+    assert [word for word in words if word not in answer.err] == []
+
+
+@pytest.mark.parametrize("number", ["1" + 400 * "0", 5000 * "1"], ids=len)
+def test_an_absurd_number_is_refused_with_a_sentence(wrong_place: Path, number: str) -> None:
+    # BUG: OverflowError from math.isfinite; ValueError from tomllib beyond 4300 digits.
+    answer = gala("run", "toy", "--set", f"training.lr={number}", cwd=wrong_place)
+    assert answer.code == 2, answer.text[-500:]
+    assert "Traceback" not in answer.text
+
+
+def test_a_folder_that_holds_another_run_is_refused_at_once(place: Path, finished: Path) -> None:
+    before = (finished / "summary.json").read_bytes()
+    answer = gala("run", "toy", "--seed", "4", "--out", finished, cwd=place)
+    assert answer.code == 2, answer.text
+    assert "--out" in answer.err
+    assert "another configuration" in answer.err
+    assert "--overwrite" in answer.err
+    assert (finished / "summary.json").read_bytes() == before
+    # BUG: this is found out only after torch was imported; the run's config.toml could be compared before.
+    done = probe("run", "toy", "--seed", "4", "--out", str(finished), cwd=place)
+    assert done.stderr.endswith("heavy: []")
+
+
+def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path) -> None:
+    # BUG: ends with exit code 1 and "check the folder and its permissions", after all the data was loaded.
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("all my work")
+    for more in ((), ("--overwrite",)):
+        answer = gala("run", "toy", *SMALL, "--rounds", "1", "--out", "mine", *more, cwd=tmp_path)
+        assert (tmp_path / "mine" / "thesis.txt").read_text() == "all my work"
+        assert answer.code == 2, answer.text
+        assert "--out mine" in answer.err
+        assert "Traceback" not in answer.text
+
+
+def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    good(gala("run", "toy", *SMALL, "--rounds", "1", "--out", "mine", cwd=tmp_path))
+    assert (tmp_path / "mine" / "done").exists()
+
+
+# ----------------------------------------------------------------------------------------------------- happy paths
+
+
+def test_a_run_in_a_pipe_says_one_plain_line_a_round(plain: Answer) -> None:
+    assert "\x1b" not in plain.text
+    assert "\r" not in plain.text
+    rounds = [line for line in plain.out.splitlines() if line.startswith("round ")]
+    assert [line.split()[1] for line in rounds] == ["1/3", "2/3", "3/3"]
+    for line in rounds:
+        assert all(word in line for word in ("loss", "discrepancy", "accuracy", "left"))
+    assert plain.err == ""
+
+
+def test_a_run_tells_three_accuracies_apart(plain: Answer, finished: Path) -> None:
+    text = plain.out
+    assert "last round" in text
+    assert "picked by discrepancy" in text
+    assert "no labels used" in text
+    (best,) = [line for line in text.splitlines() if "best round" in line]
+    assert "oracle" in best
+    accuracy = summary(finished)["accuracy"]
+    assert set(accuracy) == {"last", "selected", "best_oracle"}
+    assert all(0 <= value <= 1 for value in accuracy.values())
+    assert accuracy["best_oracle"] >= max(accuracy["last"], accuracy["selected"])
+    assert len(summary(finished)["selection"]) >= 2
+
+
+def test_a_run_folder_holds_what_it_promises(finished: Path) -> None:
+    assert {path.name for path in finished.iterdir()} >= {
+        "config.toml",
+        "metrics.jsonl",
+        "checkpoints",
+        "summary.json",
+        "done",
+    }
+    lines = [json.loads(line) for line in (finished / "metrics.jsonl").read_text().splitlines()]
+    assert [line["round"] for line in lines] == [1, 2, 3]
+    for line in lines:
+        assert line.keys() >= {"loss", "discrepancy", "accuracy", "relevance", "bytes", "failures", "seconds"}
+    assert not list(finished.rglob(".*")), "nothing half-written is left"
+
+
+def test_a_summary_has_every_key_of_the_contract(finished: Path) -> None:
+    found = summary(finished)
+    assert found.keys() >= {
+        "benchmark",
+        "target",
+        "sources",
+        "algorithm",
+        "engine",
+        "device",
+        "rounds",
+        "seed",
+        "accuracy",
+        "relevance",
+        "seconds_per_round",
+        "bytes",
+        "digest",
+    }
+    assert (found["benchmark"], found["target"], found["algorithm"]) == ("toy", "noisy", "gala")
+    assert (found["engine"], found["device"], found["rounds"], found["seed"]) == ("serial", "cpu", 3, 0)
+    assert found["sources"] == ["bright", "dark", "faint", "inverted"]
+    assert found["relevance"].keys() == set(found["sources"])
+    assert abs(sum(found["relevance"].values()) - 1) < 1e-9
+    assert found["bytes"].keys() >= {"source", "server", "target"}
+    assert all(found["bytes"][who] > 0 for who in ("source", "server", "target"))
+    assert found["seconds_per_round"] > 0
+    assert len(found["digest"]) == 64
+    assert int(found["digest"], 16) >= 0
+    assert (finished / "done").read_text().strip() == found["digest"]
+
+
+def test_the_fingerprint_is_in_the_name(finished: Path) -> None:
+    assert finished.name == f"toy-noisy-gala-s0-{summary(finished)['config_hash'][:8]}"
+
+
+def test_show_tells_the_summary(place: Path, finished: Path) -> None:
+    text = good(gala("show", finished, cwd=place)).out
+    for word in ("noisy", "last round", "oracle", "relevance of bright", "traffic", summary(finished)["digest"][:16]):
+        assert word in text
+    told = json.loads(good(gala("show", finished, "--json", cwd=place)).out)
+    assert told["done"] is True
+    assert {key: told[key] for key in summary(finished)} == summary(finished)
+
+
+def test_compare_puts_runs_side_by_side(place: Path, finished: Path) -> None:
+    text = good(gala("compare", finished, finished, cwd=place)).out
+    assert "oracle" in text
+    assert "label-free" in text
+    assert text.count("noisy") >= 2
+    rows = json.loads(good(gala("compare", finished, "--json", cwd=place)).out)
+    assert [row["digest"] for row in rows] == [summary(finished)["digest"]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("algorithms", algorithms.names()),
+        ("benchmarks", benchmarks.names()),
+        ("engines", ("serial",)),
+        ("networks", network_names()),
+    ],
+)
+def test_ls_lists_what_there_is(place: Path, kind: str, expected: Sequence[str]) -> None:
+    text = good(gala("ls", kind, cwd=place)).out
+    rows = json.loads(good(gala("ls", kind, "--json", cwd=place)).out)
+    assert [row["name"] for row in rows] == list(expected)
+    assert all(name in text for name in expected)
+
+
+def test_ls_runs_lists_the_runs(place: Path, finished: Path, tmp_path: Path) -> None:
+    assert finished.name[:20] in good(gala("ls", "runs", cwd=place)).out
+    rows = json.loads(good(gala("ls", "runs", "--json", cwd=place)).out)
+    assert [(Path(row["run"]).name, row["state"]) for row in rows] == [(finished.name, "done")]
+    assert json.loads(good(gala("ls", "runs", "--json", cwd=tmp_path)).out) == []
+    good(gala("ls", "runs", cwd=tmp_path))
+
+
+@pytest.fixture
+def unfinished(finished: Path, tmp_path: Path) -> Path:
+    """The same run, as it was after its second round."""
+    folder = tmp_path / "unfinished"
+    shutil.copytree(finished, folder)
+    for name in ("done", "summary.json"):
+        (folder / name).unlink()
+    shutil.rmtree(folder / "checkpoints" / "round-00003")
+    metrics = folder / "metrics.jsonl"
+    metrics.write_text("".join(metrics.read_text().splitlines(keepends=True)[:2]))
+    return folder
+
+
+def test_an_unfinished_run_is_shown_as_such(place: Path, unfinished: Path) -> None:
+    answer = good(gala("show", unfinished, cwd=place))
+    assert "2 of 3 rounds" in " ".join(answer.out.split())
+    assert "gala resume" in " ".join(answer.out.split())
+    told = json.loads(good(gala("show", unfinished, "--json", cwd=place)).out)
+    assert (told["done"], told["rounds_done"]) == (False, 2)
+    answer = gala("compare", unfinished, cwd=place)
+    assert answer.code == 2
+    assert "not finished" in answer.err
+    rows = json.loads(good(gala("ls", "runs", "--folder", unfinished.parent, "--json", cwd=place)).out)
+    assert [row["state"] for row in rows] == ["2/3"]
+
+
+def test_resume_and_the_same_command_again_go_on(place: Path, finished: Path, unfinished: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(unfinished, copy)
+    answer = good(gala("resume", unfinished, cwd=place))
+    assert "going on after round 2" in answer.out
+    assert "round   1/3" not in answer.out
+    assert summary(unfinished)["digest"] == summary(finished)["digest"]
+    again = good(gala("run", "toy", "--set", "threads=1", "--set", "device=cpu", "--out", copy, cwd=place))
+    assert "round   1/3" not in again.out
+    assert summary(copy)["digest"] == summary(finished)["digest"]
+
+
+def test_a_finished_run_is_told_and_not_repeated(place: Path, finished: Path) -> None:
+    stamps = {path: path.stat().st_mtime_ns for path in finished.rglob("*.safetensors")}
+    told = summary(finished)
+    for arguments in (["run", "toy", "--set", "threads=1", "--set", "device=cpu"], ["resume", str(finished)]):
+        answer = good(gala(*arguments, cwd=place))
+        assert not [line for line in answer.out.splitlines() if line.startswith("round ")]
+        assert told["digest"][:16] in answer.out
+    assert summary(finished) == told
+    assert {path: path.stat().st_mtime_ns for path in finished.rglob("*.safetensors")} == stamps
+
+
+def test_a_damaged_summary_of_a_finished_run_is_no_traceback(place: Path, finished: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(finished, folder)
+    (folder / "summary.json").write_text("{")
+    assert gala("show", folder, cwd=place).code == 3
+    answer = gala("resume", folder, cwd=place)
+    # BUG: resume reads summary.json of a finished run unchecked.
+    assert "Traceback" not in answer.text
+    assert answer.code in (0, 3)
+
+
+def digest(place: Path, name: str, *arguments: str) -> str:
+    """The digest of a small run."""
+    good(gala("run", "toy", *SMALL, "--rounds", "2", "--out", name, *arguments, cwd=place))
+    return str(summary(place / name)["digest"])
+
+
+def test_the_seed_decides_and_what_is_logged_does_not(tmp_path: Path) -> None:
+    one = digest(tmp_path, "one")
+    assert digest(tmp_path, "two") == one
+    assert digest(tmp_path, "other", "--seed", "1") != one
+    assert digest(tmp_path, "seldom", "--set", "evaluate_every=2", "--set", "keep_checkpoints=1") == one
+    lines = [json.loads(line) for line in (tmp_path / "seldom" / "metrics.jsonl").read_text().splitlines()]
+    assert [line["accuracy"] is None for line in lines] == [True, False]
+    assert len(list((tmp_path / "seldom" / "checkpoints").iterdir())) == 1
+    assert len(list((tmp_path / "one" / "checkpoints").iterdir())) == 3
+
+
+def test_overwrite_starts_again(tmp_path: Path) -> None:
+    one = digest(tmp_path, "run")
+    (tmp_path / "run" / "checkpoints" / "stray").write_text("x")
+    assert digest(tmp_path, "run", "--seed", "1", "--overwrite") != one
+    assert digest(tmp_path, "run", "--overwrite") == one
+    assert not (tmp_path / "run" / "checkpoints" / "stray").exists()
+
+
+def test_settings_come_from_a_file_too(tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text(
+        'benchmark = "toy"\nrounds = 1\nthreads = 1\nsources = ["bright", "dark"]\nalgorithm = "fact"\n'
+        "[fact]\nidd_scale = 0.5\n"
+    )
+    good(gala("run", "--config", "my.toml", "--out", "run", "--target", "faint", cwd=tmp_path))
+    found = summary(tmp_path / "run")
+    assert (found["algorithm"], found["target"], found["rounds"]) == ("fact", "faint", 1)
+
+
+def test_a_saved_configuration_makes_the_same_run(place: Path, finished: Path, tmp_path: Path) -> None:
+    good(gala("run", "--config", finished / "config.toml", "--out", tmp_path / "again", cwd=place))
+    assert summary(tmp_path / "again")["digest"] == summary(finished)["digest"]
+
+
+def test_the_version_is_told(place: Path) -> None:
+    assert good(gala("--version", cwd=place)).out.startswith("galafed ")
+    assert "run" in good(gala("--help", cwd=place)).out
+
+
+@pytest.mark.parametrize("verb", [["ls", "algorithms"], ["ls", "algorithms", "--json"], ["show"], ["show", "--json"]])
+@pytest.mark.parametrize("reader", ["head -1 >/dev/null", "true"])
+def test_a_reader_that_goes_away_is_no_error(place: Path, finished: Path, verb: list[str], reader: str) -> None:
+    command = " ".join([GALA, verb[0], *([str(finished)] if verb[0] == "show" else []), *verb[1:]])
+    script = f"set -o pipefail; {command} | {{ {reader}; }}"
+    for _ in range(2):
+        done = subprocess.run(["bash", "-c", script], cwd=place, capture_output=True, text=True, check=False)
+        assert "Traceback" not in done.stderr
+        assert "BrokenPipe" not in done.stderr
+
+
+def test_a_run_whose_reader_goes_away_leaves_no_traceback(tmp_path: Path) -> None:
+    command = " ".join([GALA, "run", "toy", "--set", "threads=1", "--out", "run"])
+    script = f"{command} | head -1"
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
+    good(gala("resume", "run", cwd=tmp_path))
+    assert summary(tmp_path / "run")["rounds"] == 3
+
+
+def test_a_terminal_gets_a_live_panel(tmp_path: Path) -> None:
+    script = f"{GALA} run toy --set threads=1 --rounds 2 --out run"
+    command = [sys.executable, "-c", "import pty, sys; sys.exit(pty.spawn(['bash', '-c', sys.argv[1]]) >> 8)", script]
+    environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40"}
+    done = subprocess.run(
+        command, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, check=False, env=environment
+    )
+    text = done.stdout.decode()
+    assert done.returncode == 0, text[-800:]
+    assert "\x1b" in text
+    for word in ("local training", "relevance to the target", "left", "bright", "█"):
+        assert word in text
