@@ -46,7 +46,7 @@ class MiniStudy:
         ]
 
     def write(self, folder: Path, done: Sequence[tuple[Cell, Mapping[str, Any]]], *, command: str) -> Sequence[Path]:
-        """table.json with every cell, table.md to read."""
+        """table.json with every cell, table.md to read, runs.jsonl with the summary of every run."""
         found: defaultdict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
         for cell, summary in done:
             found[cell.row, cell.column].append(summary)
@@ -60,7 +60,9 @@ class MiniStudy:
         made = {"command": command, "commit": commit(), "runs": len(done), "machines": machines}
         write_atomically(folder / "table.json", (json.dumps(records, indent=1) + "\n").encode())
         write_atomically(folder / "table.md", _markdown(records, made).encode())
-        return [folder / "table.json", folder / "table.md"]
+        lines = [json.dumps({key: value for key, value in s.items() if key != "run"}) for _, s in done]
+        write_atomically(folder / "runs.jsonl", ("\n".join(lines) + "\n").encode())
+        return [folder / name for name in ("table.json", "table.md", "runs.jsonl")]
 
 
 def _record(row: str, column: str, summaries: Sequence[Mapping[str, Any]], selection: str) -> dict[str, Any]:
