@@ -54,6 +54,8 @@ class Training:
     decay: float = 0.75
     persistent_momentum: bool = False
     """Carry each client's momentum from phase to phase and round to round, as FACT's code does, or start anew."""
+    mixup: float = 0.0
+    """Mix pairs of labelled images and their labels with a share drawn from Beta(mixup, mixup); 0 mixes none."""
     bn_variance: Literal["linear", "mixture"] = "linear"
     """Average running variances like parameters, or as the variance of the pooled data."""
 
@@ -63,6 +65,7 @@ class Training:
         at_least("weight_decay", self.weight_decay, 0)
         at_least("batch_size", self.batch_size, 2)
         at_least("epochs", self.epochs, 1)
+        at_least("mixup", self.mixup, 0)
         positive("decay", self.decay)
         if self.momentum >= 1:
             raise ConfigError(f"momentum = {self.momentum}: must be below 1")
@@ -122,6 +125,8 @@ class Run:
     training: Training = dataclasses.field(default_factory=Training)
     settings: Any = None
     """The algorithm's own switches; in TOML the table with the algorithm's name."""
+    benchmark_settings: Any = None
+    """The benchmark's own switches; in TOML the table with the benchmark's name."""
 
     def __post_init__(self) -> None:
         at_least("rounds", self.rounds, 1)
@@ -137,9 +142,9 @@ class Run:
     def to_dict(self) -> dict[str, Any]:
         """Plain nested values, with the algorithm's settings under its name."""
         values = dataclasses.asdict(self)
-        settings = values.pop("settings")
+        tables = {self.algorithm: values.pop("settings"), self.benchmark: values.pop("benchmark_settings")}
         values["sources"] = list(self.sources)
-        return values | {self.algorithm: settings}
+        return values | {name: table for name, table in tables.items() if table}
 
     def hash(self) -> str:
         """A fingerprint of the whole configuration."""
@@ -152,6 +157,9 @@ class Run:
         return f"{self.benchmark}-{self.target}-{self.algorithm}-s{self.seed}-{self.hash()[:8]}"
 
 
+TABLES = ("settings", "benchmark_settings")
+
+
 def resolve(values: Mapping[str, Any]) -> Run:
     """Check plain nested values (from TOML and the command line) and fill in the benchmark's recommendations."""
     from galafed.algorithms.base import algorithms
@@ -159,23 +167,27 @@ def resolve(values: Mapping[str, Any]) -> Run:
     from galafed.engines.base import engines
     from galafed.networks import names as network_names
 
-    fields = {field.name for field in dataclasses.fields(Run)} - {"settings"}
+    fields = {field.name for field in dataclasses.fields(Run)} - {*TABLES}
     algorithm_name = _text(values, "algorithm", "gala")
     _known("algorithm", algorithm_name, algorithms.names())
-    for key in values:
-        if key in algorithms.names() and key != algorithm_name:
-            raise ConfigError(
-                f"[{key}] holds settings of {key}, but the run's algorithm is {algorithm_name}: remove it"
-            )
-        if key not in fields and key != algorithm_name:
-            raise ConfigError(unknown("key", key, tuple(sorted(fields | {algorithm_name}))))
     benchmark_name = _text(values, "benchmark", "mini")
     _known("benchmark", benchmark_name, benchmarks.names())
-    benchmark = benchmarks.get(benchmark_name)
+    for key in values:
+        if key in (*algorithms.names(), *benchmarks.names()) and key not in (algorithm_name, benchmark_name):
+            raise ConfigError(
+                f"[{key}] holds settings of {key}, but the run is {algorithm_name} on {benchmark_name}: remove it"
+            )
+        if key not in fields and key not in (algorithm_name, benchmark_name):
+            raise ConfigError(unknown("key", key, tuple(sorted(fields | {algorithm_name, benchmark_name}))))
+    benchmark_class = benchmarks.get(benchmark_name)
+    opened: Any = build(benchmark_class.Settings, values.get(benchmark_name, {}), f"{benchmark_name}.")
+    benchmark = benchmark_class(opened)
     merged = _with_defaults(values, benchmark.defaults, {*fields, algorithm_name})
+    merged.pop(benchmark_name, None)
 
     settings: Any = build(algorithms.get(algorithm_name).Settings, merged.pop(algorithm_name, {}), f"{algorithm_name}.")
-    run = dataclasses.replace(build(Run, merged, "", skip=("settings",)), settings=settings)
+    run = build(Run, merged, "", skip=TABLES)
+    run = dataclasses.replace(run, settings=settings, benchmark_settings=opened)
     target = run.target or benchmark.default_target
     _known("target", target, benchmark.domains)
     for source in run.sources:

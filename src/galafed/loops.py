@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from galafed.model import State
 from galafed.networks.base import Network
 from galafed.networks.layers import dropouts, set_dropout_key
-from galafed.runs.seeding import generator, seed_for
-from galafed.work import Batch, Fit, Mode, Path, States, Step, Sweep
+from galafed.runs.seeding import array_generator, generator, seed_for
+from galafed.work import Batch, Fit, Mixed, Mode, Path, States, Step, Sweep
 
 
 class WorkError(RuntimeError):
@@ -87,6 +87,8 @@ def fit(
     count = 0
     for index in shuffled_batches(len(data), work.batch_size, work.epochs, stream):
         batch = bench.batch(data, index.to(bench.device), labelled=work.labelled)
+        if work.mixup and batch.labels is not None:
+            batch = mixed(batch, batch.labels, work.mixup, (*stream, count, "mixup"))
         for number, step in enumerate(work.steps):
             totals[number] += _step(step, modules, optimisers, batch, (*stream, count, number))
         count += 1
@@ -155,6 +157,14 @@ def shuffled_batches(images: int, batch_size: int, epochs: int, stream: tuple[ob
         for batch in torch.split(order, batch_size):
             if len(batch) > 1:
                 yield batch
+
+
+def mixed(batch: Batch, labels: Tensor, alpha: float, stream: tuple[object, ...]) -> Batch:
+    """Mixup: λ x + (1 - λ) x' with λ ~ Beta(alpha, alpha), one λ a batch, x' the same batch in another order."""
+    share = float(array_generator(*stream).beta(alpha, alpha))
+    order = torch.randperm(len(labels), generator=generator(*stream)).to(labels.device)
+    images = batch.images.mul(share).add_(batch.images[order], alpha=1 - share)
+    return Batch(images, labels, Mixed(share, labels[order]))
 
 
 def set_modes(modules: Mapping[str, nn.Module], modes: Mapping[str, Mode]) -> None:

@@ -17,9 +17,14 @@ CLASSIFY = {"logits": ("extractor", "predictor")}
 
 
 def cross_entropy(outputs: Outputs, batch: Batch) -> torch.Tensor:
-    """ℓ(F(G(x)), y), the mean over the batch."""
-    assert batch.labels is not None  # noqa: S101 - a labelled task is never given an unlabelled batch
-    return torch.nn.functional.cross_entropy(outputs["logits"], batch.labels)
+    """ℓ(F(G(x)), y), the mean over the batch; for mixed images λ ℓ(·, y) + (1 - λ) ℓ(·, y')."""
+    logits, loss = outputs["logits"], torch.nn.functional.cross_entropy
+    if batch.labels is None:
+        raise ValueError("a labelled task was given an unlabelled batch")
+    if batch.mixed is None:
+        return loss(logits, batch.labels)
+    share = batch.mixed.share
+    return share * loss(logits, batch.labels) + (1 - share) * loss(logits, batch.mixed.labels)
 
 
 def no_loss(outputs: Outputs, batch: Batch) -> torch.Tensor:
@@ -66,6 +71,7 @@ def train(
     persistent: bool,
     batch_size: int,
     epochs: int,
+    mixup: float = 0.0,
     send: Sequence[str] = ("extractor",),
 ) -> Fit:
     """Local training of (G_n, F_n) on labelled images; what is not sent stays at the client for this round."""
@@ -82,13 +88,23 @@ def train(
         batch_size=batch_size,
         epochs=epochs,
         labelled=True,
+        mixup=mixup,
         finish=finish,
         schema=lambda network: {part: network.schema(part) for part in send},
     )
 
 
 @task
-def tune(*, lr: float, momentum: float, weight_decay: float, persistent: bool, batch_size: int, epochs: int) -> Fit:
+def tune(
+    *,
+    lr: float,
+    momentum: float,
+    weight_decay: float,
+    persistent: bool,
+    batch_size: int,
+    epochs: int,
+    mixup: float = 0.0,
+) -> Fit:
     """Fine-tuning of the client's own F_n on the frozen consensus extractor G'.
 
     G' normalises with the source's batch statistics, as it will with the target's in the alignment; its own running
@@ -100,6 +116,7 @@ def tune(*, lr: float, momentum: float, weight_decay: float, persistent: bool, b
         batch_size=batch_size,
         epochs=epochs,
         labelled=True,
+        mixup=mixup,
         recall=("predictor",),
         finish=lambda states: Finished(sends={"predictor": states["predictor"]}),
         schema=lambda network: {"predictor": network.schema("predictor")},

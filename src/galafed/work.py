@@ -26,11 +26,20 @@ Mode = Literal["train", "no_dropout", "eval"]
 
 
 @dataclass(frozen=True)
+class Mixed:
+    """Mixup: the images are λ x + (1 - λ) x', with `share` λ and the `labels` [n] of the x'."""
+
+    share: float
+    labels: torch.Tensor
+
+
+@dataclass(frozen=True)
 class Batch:
     """Normalised images [n, 3, h, w] and, where the client has them and the task may see them, labels [n]."""
 
     images: torch.Tensor
     labels: torch.Tensor | None = None
+    mixed: Mixed | None = None
 
 
 Outputs = Mapping[str, "torch.Tensor"]
@@ -77,6 +86,8 @@ class Fit:
     batch_size: int
     epochs: int = 1
     labelled: bool
+    mixup: float = 0.0
+    """Parameter of mixup's Beta distribution; 0 mixes nothing."""
     modes: Mapping[str, Mode] = field(default_factory=dict)
     """Modules are in "train" mode unless named here."""
     recall: tuple[str, ...] = ()

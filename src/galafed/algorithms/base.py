@@ -74,5 +74,9 @@ class Algorithm(ABC, Generic[S]):
         """The arguments of a training task in this round, with its learning rate."""
         return self.training.sgd(round_number, self.rounds)
 
+    def supervised(self, round_number: int) -> dict[str, Any]:
+        """The arguments of a training task on labelled images: `sgd`, and mixup."""
+        return self.sgd(round_number) | {"mixup": self.training.mixup}
+
 
 algorithms: Registry[type[Algorithm[Any]]] = Registry("algorithm", "galafed.algorithms")

@@ -48,12 +48,13 @@ class Fact(Algorithm[Settings]):
         return ("predictor:1", "predictor:2") if self.settings.two_heads else ("predictor",)
 
     def round(self, fed: Federation, model: Model) -> Outcome:
-        my, sgd, mean = self.settings, self.sgd(fed.round), self.training.mean
+        my, mean = self.settings, self.training.mean
+        sgd, supervised = self.sgd(fed.round), self.supervised(fed.round)
         pair = random_pair(fed.sources, fed.rng("pair"))
 
-        local = fed.ask(pair, train(**sgd), model)  # (G_n, F_n): F_n stays at the client
+        local = fed.ask(pair, train(**supervised), model)  # (G_n, F_n): F_n stays at the client
         G = mean(local["extractor"], dict.fromkeys(pair, 0.5))  # G'
-        tuned = fed.ask(local.names, tune(**sgd), {"extractor": G})  # F_n, on frozen G'
+        tuned = fed.ask(local.names, tune(**supervised), {"extractor": G})  # F_n, on frozen G'
 
         heads = {str(k): F for k, F in enumerate(tuned["predictor"].values(), start=1)}
         aligned = fed.ask(

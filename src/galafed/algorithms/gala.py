@@ -62,7 +62,8 @@ class Gala(Algorithm[Settings]):
         return Model(model.parts, tag="h0")
 
     def round(self, fed: Federation, model: Model) -> Outcome:
-        my, sgd, mean = self.settings, self.sgd(fed.round), self.training.mean
+        my, mean = self.settings, self.training.mean
+        sgd, supervised = self.sgd(fed.round), self.supervised(fed.round)
 
         r = fed.ask(fed.everyone, centroids(), model)["centroids"]  # r_n^c, r_T^c
         S = similarity(r, target=fed.target)  # Eq. 7
@@ -70,10 +71,10 @@ class Gala(Algorithm[Settings]):
         def weights(members: Iterable[str]) -> dict[str, float]:
             return relevance({n: S[n] for n in members}, rule=my.relevance, tau=my.tau)  # Eq. 8, in a group Eq. 9
 
-        local = fed.ask(S, train(**sgd), model)  # (G_n, F_n): G_n is sent, F_n stays at the client
+        local = fed.ask(S, train(**supervised), model)  # (G_n, F_n): G_n is sent, F_n stays at the client
         G = mean(local["extractor"], weights(local.names))  # G' = Σ w_n G_n
 
-        tuned = fed.ask(local.names, tune(**sgd), {"extractor": G})  # F_n, on frozen G'
+        tuned = fed.ask(local.names, tune(**supervised), {"extractor": G})  # F_n, on frozen G'
         F, w = tuned["predictor"], weights(tuned.names)
 
         halves = random_halves(tuned.names, fed.rng("groups"), balanced=my.balanced)  # G_1, G_2

@@ -29,6 +29,6 @@ class Oracle(Algorithm[Settings]):
     sees_target_labels = True
 
     def round(self, fed: Federation, model: Model) -> Outcome:
-        trained = fed.ask(fed.target, train(send=("extractor", "predictor"), **self.sgd(fed.round)), model)
+        trained = fed.ask(fed.target, train(send=("extractor", "predictor"), **self.supervised(fed.round)), model)
         G, F = trained["extractor"][fed.target], trained["predictor"][fed.target]
         return Outcome(model=Model({"extractor": G, "predictor": F}), loss=trained.mean("loss"))

@@ -38,7 +38,7 @@ class SourceOnly(Algorithm[Settings]):
 
     def round(self, fed: Federation, model: Model) -> Outcome:
         sgd, mean = self.sgd(fed.round), self.training.mean
-        local = fed.ask(fed.sources, train(send=("extractor", "predictor"), **sgd), model)
+        local = fed.ask(fed.sources, train(send=("extractor", "predictor"), **self.supervised(fed.round)), model)
         w = dict.fromkeys(local.names, 1 / len(local.names))
         G, F = mean(local["extractor"], w), mean(local["predictor"], w)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from galafed.registry import Registry
 
@@ -34,20 +35,46 @@ class Domain:
     note: str = ""
 
 
-class Benchmark(Protocol):
-    """A named set of domains; reading the class attributes must cost nothing, `load` may build or read files."""
+@dataclass(frozen=True, kw_only=True)
+class NoSettings:
+    """Nothing to set."""
+
+
+Progress = Callable[[str, int, int], None]
+"""Told what is being made, how much of it is done, and how much there is."""
+
+
+class Benchmark(ABC):
+    """A named set of domains. Making one and reading its attributes costs nothing; `load` may build or read files.
+
+    The attributes below may be set on the class or, where they depend on settings or files, on the instance.
+    """
 
     name: ClassVar[str]
     title: ClassVar[str]
-    domains: ClassVar[tuple[str, ...]]
-    classes: ClassVar[tuple[str, ...]]
-    image_size: ClassVar[int]
-    default_target: ClassVar[str]
-    network: ClassVar[str]
-    defaults: ClassVar[Mapping[str, Any]]
+    Settings: ClassVar[type] = NoSettings
+    """A frozen dataclass; in TOML the table with the benchmark's name."""
+
+    domains: tuple[str, ...]
+    classes: tuple[str, ...]
+    image_size: int
+    default_target: str
+    network: str
+    defaults: Mapping[str, Any] = {}
     """Recommended settings, by dotted configuration key; what the user sets wins."""
 
-    def load(self, domain: str) -> Domain: ...
+    def __init__(self, settings: Any = None) -> None:
+        self.settings = self.Settings() if settings is None else settings
+
+    @abstractmethod
+    def load(self, domain: str) -> Domain:
+        """The images of a domain."""
+
+    def prepare(self, progress: Progress) -> None:
+        """Make everything `load` needs, once, with progress; does nothing where it is there already."""
+        for count, domain in enumerate(self.domains):
+            progress(domain, count, len(self.domains))
+            self.load(domain)
 
 
 benchmarks: Registry[type[Benchmark]] = Registry("benchmark", "galafed.benchmarks")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from galafed.benchmarks.base import Domain, Split, benchmarks
+from galafed.benchmarks.base import Benchmark, Domain, Split, benchmarks
 from galafed.benchmarks.store import ArrayStore, CachedArrays, cache_folder
 from galafed.errors import ConfigError, DataError
 from galafed.lazy import numpy
@@ -56,21 +56,21 @@ FONTS = (
 
 
 @benchmarks.register("mini")
-class Mini:
+class Mini(Benchmark):
     """Eight domains of 16x16 colour digits; built in seconds at first use, then read from the cache."""
 
-    name: ClassVar[str]
     title: ClassVar[str] = "Handwritten and typeset digits in four dresses (embedded, 16x16)"
-    domains: ClassVar[tuple[str, ...]] = (
+    domains = (
         "hand", "hand-photo", "hand-small", "hand-shift", "type", "type-photo", "type-small", "type-shift",
     )  # fmt: skip
-    classes: ClassVar[tuple[str, ...]] = tuple("0123456789")
-    image_size: ClassVar[int] = IMAGE_SIZE
-    default_target: ClassVar[str] = "hand-photo"
-    network: ClassVar[str] = "small_cnn"
-    defaults: ClassVar[Mapping[str, Any]] = {"rounds": 30, "training.batch_size": 64, "training.lr": 0.05}
+    classes = tuple("0123456789")
+    image_size = IMAGE_SIZE
+    default_target = "hand-photo"
+    network = "small_cnn"
+    defaults: Mapping[str, Any] = {"rounds": 30, "training.batch_size": 64, "training.lr": 0.05}
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Any = None) -> None:
+        super().__init__(settings)
         self.store = ArrayStore(cache_folder() / CACHE)
         self._arrays = CachedArrays(self.store, build, {"benchmark": "mini", "image_size": IMAGE_SIZE})
 

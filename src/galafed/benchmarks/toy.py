@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from galafed.benchmarks.base import Domain, Split, benchmarks
+from galafed.benchmarks.base import Benchmark, Domain, Split, benchmarks
 from galafed.errors import ConfigError
 from galafed.lazy import numpy
 from galafed.registry import unknown
@@ -27,17 +27,16 @@ SHIFTS: Mapping[str, tuple[float, float, float]] = {
 
 
 @benchmarks.register("toy")
-class Toy:
+class Toy(Benchmark):
     """Three kinds of stripes, 8x8 pixels, in five lights."""
 
-    name: ClassVar[str]
     title: ClassVar[str] = "synthetic stripes in five lights, for tests"
-    domains: ClassVar[tuple[str, ...]] = tuple(SHIFTS)
-    classes: ClassVar[tuple[str, ...]] = ("horizontal", "vertical", "diagonal")
-    image_size: ClassVar[int] = SIZE
-    default_target: ClassVar[str] = "noisy"
-    network: ClassVar[str] = "small_cnn"
-    defaults: ClassVar[Mapping[str, Any]] = {"rounds": 3, "training.batch_size": 16, "training.lr": 0.02}
+    domains = tuple(SHIFTS)
+    classes = ("horizontal", "vertical", "diagonal")
+    image_size = SIZE
+    default_target = "noisy"
+    network = "small_cnn"
+    defaults: Mapping[str, Any] = {"rounds": 3, "training.batch_size": 16, "training.lr": 0.02}
 
     def load(self, domain: str) -> Domain:
         """The images of a domain, drawn from its own random stream."""

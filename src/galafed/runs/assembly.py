@@ -40,7 +40,7 @@ def assemble(config: Run) -> Assembly:
     """Load the data and make everything the configuration names."""
     device = pick_device(config.device)
     dtype = {"float32": torch.float32, "float64": torch.float64}[config.precision]
-    benchmark = benchmarks.get(config.benchmark)()
+    benchmark = benchmarks.get(config.benchmark)(config.benchmark_settings)
     domains = {name: benchmark.load(name) for name in (*config.sources, config.target)}
     network = networks.get(config.network)(classes=len(benchmark.classes), image_size=benchmark.image_size)
     algorithm = algorithms.get(config.algorithm)(config.settings, config.training, rounds=config.rounds)
