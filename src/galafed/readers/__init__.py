@@ -1,1 +1,1 @@
-"""Readers: one file a format; each turns published files into `Raw` images and labels, or says what is wrong with them."""
+"""Readers: one file a format; each turns published files into `Raw` images, or says what is wrong with them."""

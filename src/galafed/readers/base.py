@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Raw:
-    """Images as published, uint8, each [h, w] (grey) or [h, w, 3]; one array where all have one size. Labels int64 [n]."""
+    """Images as published, uint8 [h, w] or [h, w, 3], one array where all have one size; labels int64 [n]."""
 
     images: Sequence[NDArray[np.uint8]] | NDArray[np.uint8]
     labels: NDArray[np.int64]
