@@ -243,6 +243,8 @@ def _check_writable(folder: Path) -> None:
     """Find out before any work whether a run's folder can be made."""
     if folder.is_file():
         raise ConfigError(f"--out {folder}: is a file; name a folder")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / "config.toml").is_file():
+        raise ConfigError(f"--out {folder}: is not empty and holds no run; name a new folder")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         probe = folder.parent / f".{folder.name}.{os.getpid()}.part"

@@ -67,7 +67,8 @@ def start(config: Run, folder: Path, observer: Observer | None = None, *, overwr
     """Run a configuration in a folder; an unfinished run of the same configuration there is gone on with."""
     observer = observer or Silent()
     if overwrite and (folder / CONFIG).exists():
-        shutil.rmtree(folder)
+        with _locked(folder):  # not under the feet of another process
+            shutil.rmtree(folder)
     if (folder / CONFIG).exists():
         if load_config(folder).hash() != config.hash():
             raise ConfigError(
