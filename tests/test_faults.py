@@ -726,7 +726,6 @@ def test_a_second_process_is_kept_away(gala: Forge, eight: Reference, tmp_path: 
         time.sleep(0.01)
     for command in (["resume", folder], [*GALA_RUN, "--out", folder], [*GALA_RUN, "--overwrite", "--out", folder]):
         answer = gala(*command)
-        # BUG (--overwrite): the folder is removed under the feet of the process that works in it.
         assert answer.code == 2, answer.text
         assert "another process is working on this run" in answer.text
         assert "Traceback" not in answer.text

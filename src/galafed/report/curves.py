@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
+from galafed.runs.files import write_atomically
 from galafed.runs.records import metrics, record
 
 
@@ -36,6 +38,7 @@ def draw_run(folder: Path) -> Path:
     right.grid(alpha=0.3)
     if right.lines:
         right.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.01, 1))
-    path = folder / "curves.png"
-    figure.savefig(path, dpi=110)
-    return path
+    picture = io.BytesIO()
+    figure.savefig(picture, dpi=110, format="png")
+    write_atomically(folder / "curves.png", picture.getvalue())
+    return folder / "curves.png"
