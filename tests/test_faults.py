@@ -734,7 +734,7 @@ def test_a_second_process_is_kept_away(gala: Forge, eight: Reference, tmp_path: 
 
 
 def test_a_lock_left_by_a_dead_process_is_no_obstacle(gala: Forge, five: Reference, run: Path) -> None:
-    assert (run / "lock").read_text().strip().isdigit()
+    assert (run / "lock").exists()
     gala("resume", run).good()
     whole(run, five)
 
