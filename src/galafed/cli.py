@@ -18,7 +18,8 @@ from tyro.conf import Positional, UseAppendAction, arg
 from galafed import __version__, cli_data
 from galafed.cli_data import use_data
 from galafed.config import read_toml, resolve, set_value
-from galafed.errors import ConfigError, GalafedError
+from galafed.errors import ConfigError, GalafedError, SaveError
+from galafed.runs.folders import check_free, load_config
 
 RUNS = Path("runs")
 
@@ -67,7 +68,7 @@ def run(
     settings = (*(f"{key}={value}" for key, value in numbers.items() if value is not None), *settings)
     resolved = resolve(_values(config, flags, settings))
     folder = out or RUNS / resolved.run_name
-    _check_writable(folder)
+    check_free(folder, resolved, overwrite=overwrite)
 
     from galafed.runs.runner import start
 
@@ -80,7 +81,7 @@ def resume(run: Positional[Path], /) -> None:
     Args:
         run: The run's folder.
     """
-    _check_run(run)
+    load_config(run)
 
     from galafed.runs.runner import resume as go_on
 
@@ -103,9 +104,8 @@ def show(run: Positional[Path], /, *, as_json: Annotated[bool, arg(name="json")]
     elif found["done"]:
         _console().print(summary_table(found))
     else:
-        _console().print(
-            f"{run}: {found['rounds_done']} of {found['rounds']} rounds done; go on with 'gala resume {run}'"
-        )
+        progress = f"{found['rounds_done']} of {found['rounds']} rounds done"
+        _console().print(f"{run}: {progress}; go on with 'gala resume {run}'", markup=False, highlight=False)
 
 
 def compare(runs: Positional[tuple[Path, ...]], /, *, as_json: Annotated[bool, arg(name="json")] = False) -> None:
@@ -231,10 +231,12 @@ def _watch(job: Callable[[Any], Any], folder: Path) -> None:
     finally:
         display.close()
     console.print(summary_table(result.summary))
-    picture = draw_run(folder)
-    console.print(
-        f"saved in {folder} (picture: {picture.name}); see it again with 'gala show {folder}'", soft_wrap=True
-    )
+    try:
+        picture = f" (picture: {draw_run(folder).name})"
+    except SaveError as error:
+        picture = ""
+        _error(f"the run is done and saved, but not its picture: {error}")
+    console.print(f"saved in {folder}{picture}; see it again with 'gala show {folder}'", soft_wrap=True, markup=False)
 
 
 def _values(config: Path | None, flags: dict[str, Any], settings: Sequence[str]) -> dict[str, Any]:
@@ -243,8 +245,9 @@ def _values(config: Path | None, flags: dict[str, Any], settings: Sequence[str])
     chosen: dict[str, Any] = dict(flags)
     for assignment in settings:
         set_value(chosen, assignment)
-    before, now = values.get("algorithm", "gala"), chosen.get("algorithm", values.get("algorithm", "gala"))
-    if before != now:  # the file's settings of the algorithm it names do not concern the one asked for
+    before = values.get("algorithm", "gala")
+    if isinstance(before, str) and chosen.get("algorithm", before) != before:
+        # The file's settings of the algorithm it names do not concern the one that is asked for.
         values.pop(before, None)
     for key, value in chosen.items():
         if isinstance(value, dict) and isinstance(values.get(key), dict):
@@ -252,24 +255,6 @@ def _values(config: Path | None, flags: dict[str, Any], settings: Sequence[str])
         else:
             values[key] = value
     return values
-
-
-def _check_writable(folder: Path) -> None:
-    """Find out before any work whether a run's folder can be made."""
-    if folder.is_file():
-        raise ConfigError(f"--out {folder}: is a file; name a folder")
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        probe = folder.parent / f".{folder.name}.{os.getpid()}.part"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise ConfigError(f"--out {folder}: cannot be written ({error.strerror}); name a folder that can") from None
-
-
-def _check_run(folder: Path) -> None:
-    if not (folder / "config.toml").is_file():
-        raise ConfigError(f"{folder}: holds no run (no config.toml); 'gala ls runs' lists the runs there are")
 
 
 def _console() -> Console:

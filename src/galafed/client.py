@@ -45,19 +45,21 @@ class Client:
         started = time.perf_counter()
         self.memory.enter(job.round)
         work = job.task.work
-        lost = [
-            part.tag for part in job.payload.values() if isinstance(part, Held) and part.tag not in self.memory.cache
-        ]
+        cache = self.memory.cache
+        lost = [part.tag for part in job.payload.values() if isinstance(part, Held) and part.tag not in cache]
         if lost:
             return Failure(self.name, job.task.name, "forgot", f"it no longer holds {lost[0]}")
-        states = {name: self._state(part) for name, part in job.payload.items()}
+        states = {name: cache[part.tag] if isinstance(part, Held) else part for name, part in job.payload.items()}
+        if job.tags:  # the model of this round: whoever asks for it again need not send it again
+            self.memory.cache = {tag: states[name] for name, tag in job.tags.items()}
         try:
             if isinstance(work, Fit):
                 return self._fit(job, work, bench, seed, states, started)
             parts = sweep(work, bench, self.data, {name: states[name] for name in work.modules})
         except WorkError as error:
             return Failure(self.name, job.task.name, "refused", str(error))
-        return Reply(self.name, parts, {}, seconds=time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        return Reply(self.name, parts, {}, seconds=seconds, holds=tuple(self.memory.cache))
 
     def _fit(
         self, job: Job, work: Fit, bench: Bench, seed: int, states: Mapping[str, State], started: float
@@ -79,7 +81,4 @@ class Client:
             memory.cache = dict(finished.holds)
         loss = {"loss": fitted.losses[0]} | {f"loss_{n}": v for n, v in enumerate(fitted.losses[1:], start=2)}
         seconds = time.perf_counter() - started
-        return Reply(self.name, finished.sends, loss, seconds=seconds, holds=tuple(finished.holds))
-
-    def _state(self, part: State | Held) -> State:
-        return self.memory.cache[part.tag] if isinstance(part, Held) else part
+        return Reply(self.name, finished.sends, loss, seconds=seconds, holds=tuple(memory.cache))

@@ -25,17 +25,24 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+LARGEST = 2**62
+"""Beyond this a number in a configuration is a slip, and some library on the way would overflow."""
+
 
 def positive(key: str, value: float) -> None:
     """Refuse a setting that is not a finite number greater than zero."""
-    if not (math.isfinite(value) and value > 0):
+    if not (_is_finite(value) and value > 0):
         raise ConfigError(f"{key} = {value}: must be a number greater than 0")
 
 
 def at_least(key: str, value: float, least: float) -> None:
-    """Refuse a setting below a bound."""
-    if not (math.isfinite(value) and value >= least):
+    """Refuse a setting below a bound, or too large to count with."""
+    if not (_is_finite(value) and value >= least):
         raise ConfigError(f"{key} = {value}: must be {least} or more")
+
+
+def _is_finite(value: float) -> bool:
+    return -LARGEST <= value <= LARGEST
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,7 +237,7 @@ def _convert(hint: Any, value: Any, key: str) -> Any:
         return value
     if origin is tuple and isinstance(value, list | tuple):
         return tuple(_convert(typing.get_args(hint)[0], item, key) for item in value)
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+    if hint is float and isinstance(value, int) and not isinstance(value, bool) and _is_finite(value):
         return float(value)
     expected: dict[Any, type | types.UnionType] = {bool: bool, int: int, float: float, str: str}
     if origin is not tuple and isinstance(value, expected[hint]) and (hint is bool) == isinstance(value, bool):
@@ -259,7 +266,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror}); give the path of a TOML file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: is not valid TOML ({error})") from None
 
 
@@ -272,6 +279,8 @@ def set_value(values: dict[str, Any], assignment: str) -> None:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         value = text.strip()
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"--set {dotted}: its value cannot be read ({error})") from None
     *tables, key = dotted.strip().split(".")
     place = values
     for table in tables:

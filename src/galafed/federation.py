@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from galafed.errors import QuorumError
-from galafed.messages import Failure, Held, Job, Payload, Replies, Reply
+from galafed.messages import Failure, Held, Job, Replies, Reply
 from galafed.model import Model, State, StateError, check
 from galafed.runs.seeding import generator
 from galafed.traffic import Traffic
-from galafed.work import Task
+from galafed.work import Fit, Task
 
 if TYPE_CHECKING:
     import torch
@@ -57,6 +58,7 @@ class Federation:
         sources: Iterable[str],
         target: str,
         seed: int,
+        dtype: torch.dtype | None = None,
         quorum: int = 1,
         timeout: float | None = None,
     ) -> None:
@@ -64,6 +66,7 @@ class Federation:
         self.target = target
         self.network = network
         self.seed = seed
+        self.dtype = dtype
         self.round = 0
         self.traffic = Traffic()
         self.failures: list[Failure] = []
@@ -102,13 +105,12 @@ class Federation:
         Raises `QuorumError` where fewer than `need` sources answer, or where the target was asked and did not.
         """
         members = (members,) if isinstance(members, str) else tuple(sorted(members))
-        jobs = [Job(name, self.round, task, self._payload(name, payload)) for name in members]
-        answers = self._send(jobs, timeout)
+        answers = self._send([self._job(name, task, payload) for name in members], timeout)
         forgot = [name for name, answer in answers.items() if isinstance(answer, Failure) and answer.kind == "forgot"]
         if forgot:  # a client lost its cache: send it everything
             for name in forgot:
                 self._holds.pop(name, None)
-            answers |= self._send([Job(n, self.round, task, self._payload(n, payload)) for n in forgot], timeout)
+            answers |= self._send([self._job(name, task, payload) for name in forgot], timeout)
         replies = Replies(
             {name: a for name in members if isinstance(a := answers[name], Reply)},
             {name: a for name in members if isinstance(a := answers[name], Failure)},
@@ -117,13 +119,13 @@ class Federation:
         self._require(members, task, replies, self._quorum if need is None else need)
         return replies
 
-    def _payload(self, client: str, payload: Model | Mapping[str, State]) -> Payload:
-        """The payload for one client, leaving out what it already holds."""
-        if not isinstance(payload, Model):
-            return dict(payload)
+    def _job(self, client: str, task: Task, payload: Model | Mapping[str, State]) -> Job:
+        """The job for one client, leaving out of the payload what it already holds."""
+        parts = payload.parts if isinstance(payload, Model) else payload
+        tags = payload.tags if isinstance(payload, Model) else {}
         held = self._holds.get(client, frozenset())
-        tags = {part: f"{payload.tag}/{part}" for part in payload.parts}
-        return {part: Held(tags[part]) if tags[part] in held else state for part, state in payload.parts.items()}
+        sent = {part: Held(tags[part]) if tags.get(part) in held else state for part, state in parts.items()}
+        return Job(client, self.round, task, sent, tags)
 
     def _send(self, jobs: Sequence[Job], timeout: float | None) -> dict[str, Reply | Failure]:
         if not jobs:
@@ -135,7 +137,9 @@ class Federation:
         self.listener(name, 0, asked)
         limit = self._timeout if timeout is None else timeout
         answers = self._engine.dispatch(jobs, limit, lambda done: self.listener(name, done, asked))
-        return {answer.client: self._accept(by_client[answer.client], answer) for answer in answers}
+        accepted = {a.client: self._accept(by_client[a.client], a) for a in answers if a.client in by_client}
+        lost = {client: Failure(client, name, "lost", "no answer came back") for client in by_client}
+        return lost | accepted
 
     def _accept(self, job: Job, answer: Reply | Failure) -> Reply | Failure:
         """Count a reply and check it against what the task promises."""
@@ -149,7 +153,12 @@ class Federation:
             if extra := answer.parts.keys() - schema.keys():
                 raise StateError(f"the reply of client {job.client!r} has an unknown part {min(extra)!r}")
             for part, expected in schema.items():
-                check(answer.parts[part], expected, job.client)
+                check(answer.parts[part], expected, job.client, dtype=self.dtype)
+            if isinstance(job.task.work, Fit) and "loss" not in answer.metrics:
+                raise StateError(f"the reply of client {job.client!r} lacks its loss")
+            for metric, value in answer.metrics.items():
+                if not math.isfinite(value):
+                    raise StateError(f"{metric!r} of client {job.client!r} is {value}")
         except StateError as error:
             self._holds.pop(job.client, None)
             return Failure(job.client, job.task.name, "invalid", str(error))

@@ -127,6 +127,8 @@ def _step(
 def sweep(work: Sweep, bench: Bench, data: Images, states: States) -> dict[str, State]:
     """Run a `Sweep`."""
     _refuse_missing_labels(work.labelled, data)
+    if not len(data):
+        raise WorkError("it has no images")
     modules = bench.modules(states)
     set_modes(modules, dict.fromkeys(modules, "eval"))
     totals: dict[str, Tensor] = {}
@@ -135,7 +137,7 @@ def sweep(work: Sweep, bench: Bench, data: Images, states: States) -> dict[str, 
             batch = bench.batch(data, slice(start, start + work.batch_size), labelled=work.labelled)
             for name, value in work.measure(forward(modules, work.outputs, batch.images), batch).items():
                 totals[name] = totals[name] + value.double() if name in totals else value.double()
-        return {part: dict(state) for part, state in work.finish(totals).items()}
+        return {part: dict(state) for part, state in work.finish(totals, bench.dtype).items()}
 
 
 def forward(modules: Mapping[str, nn.Module], outputs: Mapping[str, Path], images: Tensor) -> dict[str, Tensor]:

@@ -28,6 +28,8 @@ class Job:
     round: int
     task: Task
     payload: Payload
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """Of a part that belongs to a tagged model: the tag under which the client keeps it."""
 
     @property
     def size(self) -> int:

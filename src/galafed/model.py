@@ -33,6 +33,11 @@ class Model:
     tag: str | None = None
 
     @property
+    def tags(self) -> dict[str, str]:
+        """The tag of each part, for example "h7/extractor"; none of a model without a tag."""
+        return {} if self.tag is None else {part: f"{self.tag}/{part}" for part in self.parts}
+
+    @property
     def extractor(self) -> State:
         """G."""
         return self.parts["extractor"]
@@ -59,6 +64,8 @@ def weighted_mean(states: Mapping[str, State], weights: Mapping[str, float], *, 
     v = Σ w (v_n + m_n²) - (Σ w m_n)². Counters such as num_batches_tracked take their maximum.
     """
     clients = sorted(states)
+    if unweighted := [client for client in clients if client not in weights]:
+        raise StateError(f"client {unweighted[0]!r} has no weight")
     share = normalise({client: weights[client] for client in clients})
     reference = states[clients[0]]
     schema = schema_of(reference)
@@ -120,8 +127,8 @@ def schema_of(state: State) -> Schema:
     return {name: (tuple(value.shape), value.is_floating_point()) for name, value in state.items()}
 
 
-def check(state: Mapping[str, torch.Tensor], schema: Schema, client: str) -> None:
-    """Refuse a state with a missing, unknown, misshapen or non-finite tensor, naming the client and the tensor."""
+def check(state: Mapping[str, torch.Tensor], schema: Schema, client: str, *, dtype: torch.dtype | None = None) -> None:
+    """Refuse a state with a missing, unknown, misshapen or impossible tensor, naming the client and the tensor."""
     missing, extra = schema.keys() - state.keys(), state.keys() - schema.keys()
     if missing or extra:
         what = f"lacks {min(missing)!r}" if missing else f"has an unknown tensor {min(extra)!r}"
@@ -130,10 +137,12 @@ def check(state: Mapping[str, torch.Tensor], schema: Schema, client: str) -> Non
         value = state[name]
         if tuple(value.shape) != shape:
             raise StateError(f"{name!r} of client {client!r} has shape {list(value.shape)}, expected {list(shape)}")
-        if value.is_floating_point() != floating:
+        if value.is_floating_point() != floating or (floating and dtype is not None and value.dtype != dtype):
             raise StateError(f"{name!r} of client {client!r} has numbers of kind {value.dtype}")
         if floating and not bool(torch.isfinite(value).all()):
             raise StateError(f"{name!r} of client {client!r} holds NaN or infinity")
+        if name.endswith("running_var") and bool((value < 0).any()):
+            raise StateError(f"{name!r} of client {client!r} holds a negative variance")
 
 
 def size_of(states: Mapping[str, State]) -> int:

@@ -21,11 +21,11 @@ def soft_sums(features: torch.Tensor, logits: torch.Tensor) -> dict[str, torch.T
     return {"weighted": delta.T @ features, "mass": delta.double().sum(dim=0)}
 
 
-def centroids_from(sums: Mapping[str, torch.Tensor]) -> State:
+def centroids_from(sums: Mapping[str, torch.Tensor], dtype: torch.dtype) -> State:
     """r^c = Σ_x δ_c(x) G(x) / Σ_x δ_c(x) [C, d], and each class's share of the domain [C]."""
     mass = sums["mass"]
     means = sums["weighted"] / mass.clamp_min(torch.finfo(torch.float32).tiny)[:, None]
-    return {"means": means.float(), "share": (mass / mass.sum()).float()}
+    return {"means": means.to(dtype), "share": (mass / mass.sum()).to(dtype)}
 
 
 def similarity(centroids: Mapping[str, State], *, target: str) -> dict[str, float]:
@@ -40,7 +40,7 @@ def similarity(centroids: Mapping[str, State], *, target: str) -> dict[str, floa
     for source in sources:
         r_target, r_source = centroids[target]["means"].double(), centroids[source]["means"].double()
         cosine = torch.nn.functional.cosine_similarity(r_target, r_source, dim=-1)
-        result[source] = float(((cosine + 1) * present).sum())
+        result[source] = float(((cosine.clamp(-1, 1) + 1) * present).sum())
     return result
 
 

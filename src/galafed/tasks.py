@@ -38,7 +38,7 @@ def centroids() -> Sweep:
     return Sweep(
         outputs={"features": ("extractor",), **CLASSIFY},
         measure=lambda outputs, batch: soft_sums(outputs["features"], outputs["logits"]),
-        finish=lambda sums: {"centroids": centroids_from(sums)},
+        finish=lambda sums, dtype: {"centroids": centroids_from(sums, dtype)},
         schema=lambda network: {
             "centroids": {
                 "means": ((network.classes, network.feature_size), True),
@@ -49,15 +49,15 @@ def centroids() -> Sweep:
 
 
 @task
-def hold(*, tag: str) -> Fit:
-    """Keep the received model under a tag, so that it need not be sent again."""
+def hold() -> Fit:
+    """Do nothing with the received model: a client keeps a tagged model anyway, so that it need not be sent again."""
     return Fit(
         steps=(Step(outputs=CLASSIFY, loss=no_loss, update=()),),
         optimiser=Sgd(lr=0.0),
         batch_size=2,
         epochs=0,
         labelled=False,
-        finish=lambda states: Finished(sends={}, holds={f"{tag}/{part}": state for part, state in states.items()}),
+        finish=lambda states: Finished(sends={}),
         schema=lambda network: {},
     )
 
@@ -204,7 +204,7 @@ def evaluate(*, heads: Sequence[str] = ("predictor",), labelled: bool) -> Sweep:
     return Sweep(
         outputs={head: ("extractor", head) for head in heads},
         measure=measure,
-        finish=lambda sums: {"sums": dict(sums)},
+        finish=lambda sums, dtype: {"sums": dict(sums)},
         schema=lambda network: {},
         labelled=labelled,
     )

@@ -109,7 +109,8 @@ class Sweep:
 
     outputs: Mapping[str, Path]
     measure: Callable[[Outputs, Batch], Mapping[str, torch.Tensor]]
-    finish: Callable[[Mapping[str, torch.Tensor]], States]
+    finish: Callable[[Mapping[str, torch.Tensor], torch.dtype], States]
+    """From the sums to what is sent, in the precision of the run."""
     schema: Callable[[Network], Mapping[str, Schema]]
     labelled: bool = False
     batch_size: int = 512

@@ -58,8 +58,9 @@ class Gala(Algorithm[Settings]):
 
     def start(self, fed: Federation, model: Model) -> Model:
         """The target receives the first model once; from then on it forms h_{t+1} itself and holds it."""
-        fed.ask(fed.target, hold(tag="h0"), model)
-        return Model(model.parts, tag="h0")
+        first = Model(model.parts, tag="h0")
+        fed.ask(fed.target, hold(), first)
+        return first
 
     def round(self, fed: Federation, model: Model) -> Outcome:
         my, mean = self.settings, self.training.mean

@@ -28,7 +28,7 @@ class Dropout(nn.Module):
     """y = x · m / (1 - p) with m_i = 1 where hash(key, layer, i) says so, which happens with probability 1 - p.
 
     The mask is a pure function of the key, the layer's number and the position, so any engine, on any device,
-    in any order of clients, draws the same one. The key is set before each step with `set_dropout_keys`.
+    in any order of clients, draws the same one. The key is set before each step with `set_dropout_key`.
     """
 
     key: Tensor

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
+from galafed.runs.files import write_atomically
 from galafed.runs.records import metrics, record
 
 
@@ -13,7 +15,7 @@ def draw_run(folder: Path) -> Path:
     from matplotlib.figure import Figure
 
     lines, run = metrics(folder), record(folder)
-    figure = Figure(figsize=(10, 3.6), layout="constrained")
+    figure = Figure(figsize=(11, 3.6), layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
     tested = [line for line in lines if line["accuracy"] is not None]
@@ -35,7 +37,8 @@ def draw_run(folder: Path) -> Path:
     right.set(xlabel="round", title="relevance of each source", ylim=(0, None))
     right.grid(alpha=0.3)
     if right.lines:
-        right.legend(fontsize=7, ncols=2)
-    path = folder / "curves.png"
-    figure.savefig(path, dpi=110)
-    return path
+        right.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.01, 1))
+    picture = io.BytesIO()
+    figure.savefig(picture, dpi=110, format="png")
+    write_atomically(folder / "curves.png", picture.getvalue())
+    return folder / "curves.png"

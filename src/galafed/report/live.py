@@ -156,7 +156,9 @@ def panel(config: Run, history: list[Mapping[str, Any]], progress: Any, phase: s
     relevance.add_column("", justify="right")
     weights = last["relevance"] if last else {}
     top = max(weights.values(), default=1.0)
-    for source in config.sources:
+    # A single source is cut into two clients, and pooled sources are one: then the clients' own names are shown.
+    names = config.sources if set(weights) <= set(config.sources) else sorted(weights)
+    for source in names:
         weight = weights.get(source)
         relevance.add_row(
             source, Text(bar((weight or 0) / top, 40), style="cyan"), "-" if weight is None else f"{weight:.3f}"

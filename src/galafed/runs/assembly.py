@@ -53,6 +53,7 @@ def assemble(config: Run) -> Assembly:
         sources=[name for name in data if name != config.target],
         target=config.target,
         seed=config.seed,
+        dtype=dtype,
         quorum=config.quorum,
         timeout=config.timeout or None,
     )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +16,7 @@ import safetensors.torch
 
 from galafed.errors import CheckpointError
 from galafed.model import Model, State
-from galafed.runs.files import new_folder, remove_leftovers, write_durably
+from galafed.runs.files import explained, new_folder, remove, remove_leftovers, write_durably
 
 FOLDER = "checkpoints"
 MANIFEST = "manifest.json"
@@ -33,6 +32,8 @@ class Checkpoint:
     tested: Model | None = None
     clients: Mapping[str, Mapping[str, State]] = field(default_factory=dict)
     history: tuple[Mapping[str, Any], ...] = ()
+    bytes_before: int = 0
+    """What was sent before the first round."""
 
 
 class DamagedError(Exception):
@@ -42,10 +43,11 @@ class DamagedError(Exception):
 def save(run_folder: Path, checkpoint: Checkpoint) -> None:
     """Write a checkpoint, atomically."""
     folder = run_folder / FOLDER
-    folder.mkdir(exist_ok=True)
+    with explained(folder):
+        folder.mkdir(exist_ok=True)
     path = folder / f"round-{checkpoint.rounds_done:05d}"
     if path.exists():  # a damaged one of an earlier life; it was passed over when the run was resumed
-        shutil.rmtree(path)
+        remove(path)
     tensors = {"model": _flat(checkpoint.model.parts)}
     if checkpoint.tested is not None:
         tensors["tested"] = _flat(checkpoint.tested.parts)
@@ -65,6 +67,7 @@ def save(run_folder: Path, checkpoint: Checkpoint) -> None:
             "config_hash": checkpoint.config_hash,
             "tag": checkpoint.model.tag,
             "files": files,
+            "bytes_before": checkpoint.bytes_before,
             "history": list(checkpoint.history),
         }
         manifest = {"body": body, "sha256": _fingerprint(body)}
@@ -98,6 +101,7 @@ def load(path: Path) -> Checkpoint:
         tested=Model(states["tested"]) if "tested" in states else None,
         clients=clients,
         history=tuple(body["history"]),
+        bytes_before=body["bytes_before"],
     )
 
 
@@ -129,7 +133,7 @@ def prune(run_folder: Path, *, keep: int, pinned: Iterable[int] = ()) -> None:
     kept = {f"round-{number:05d}" for number in pinned}
     for path in existing(run_folder)[:-keep]:
         if path.name not in kept:
-            shutil.rmtree(path, ignore_errors=True)
+            remove(path)
     remove_leftovers(run_folder / FOLDER)
 
 

@@ -15,7 +15,7 @@ from galafed.errors import SaveError
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace a file by its new content; a reader sees the old one or the new one, never a part."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with _explained(path):
+    with explained(path):
         try:
             write_durably(temporary, content)
             os.replace(temporary, path)
@@ -28,7 +28,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 def write_durably(path: Path, content: bytes) -> None:
     """Write a file and wait until the disk has it."""
-    with _explained(path), path.open("wb") as file:
+    with explained(path), path.open("wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
@@ -38,7 +38,7 @@ def write_durably(path: Path, content: bytes) -> None:
 def new_folder(path: Path) -> Iterator[Path]:
     """A folder that appears under its name, complete, when the block ends; after an error nothing is left of it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with _explained(path):
+    with explained(path):
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
         try:
@@ -60,14 +60,20 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def remove(path: Path) -> None:
+    """Remove a file or a folder."""
+    with explained(path):
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+
+
 def remove_leftovers(folder: Path) -> None:
     """Clear away what interrupted writes left behind."""
     for leftover in folder.glob(".*.part"):
-        shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink(missing_ok=True)
+        remove(leftover)
 
 
 @contextlib.contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def explained(path: Path) -> Iterator[None]:
     """Turn an operating system's refusal into a sentence."""
     try:
         yield

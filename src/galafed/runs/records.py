@@ -46,10 +46,10 @@ def finished(folder: Path) -> dict[str, Any]:
 
 
 def metrics(folder: Path) -> list[dict[str, Any]]:
-    """The lines of metrics.jsonl; a last line cut short by an interruption is passed over."""
+    """The lines of metrics.jsonl up to the first that cannot be read, for example one cut short by an interruption."""
     path = folder / "metrics.jsonl"
     lines = []
-    for text in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+    for text in path.read_bytes().splitlines() if path.exists() else ():
         try:
             lines.append(json.loads(text))
         except ValueError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -17,17 +16,16 @@ import tomli_w
 import torch
 
 from galafed.algorithms.base import Outcome
-from galafed.config import Run, read_toml, resolve
+from galafed.config import Run
 from galafed.errors import CheckpointError, ConfigError
 from galafed.runs import checkpoint as checkpoints
 from galafed.runs.assembly import Assembly, assemble
 from galafed.runs.checkpoint import Checkpoint
 from galafed.runs.evaluation import Evaluation
-from galafed.runs.files import new_folder, remove_leftovers, write_atomically, write_durably
+from galafed.runs.files import explained, new_folder, remove_leftovers, write_atomically, write_durably
+from galafed.runs.folders import CONFIG, DONE, LOCK, METRICS, SUMMARY, check_free, load_config
 from galafed.runs.selection import selected
 from galafed.runs.summary import summarise
-
-CONFIG, METRICS, SUMMARY, DONE, LOCK = "config.toml", "metrics.jsonl", "summary.json", "done", "lock"
 
 
 class Observer(Protocol):
@@ -66,19 +64,18 @@ class Result:
 def start(config: Run, folder: Path, observer: Observer | None = None, *, overwrite: bool = False) -> Result:
     """Run a configuration in a folder; an unfinished run of the same configuration there is gone on with."""
     observer = observer or Silent()
+    check_free(folder, config, overwrite=overwrite)
     if overwrite and (folder / CONFIG).exists():
-        shutil.rmtree(folder)
+        with _locked(folder):  # not under the feet of another process
+            shutil.rmtree(folder)
     if (folder / CONFIG).exists():
-        if load_config(folder).hash() != config.hash():
-            raise ConfigError(
-                f"--out {folder}: holds a run of another configuration; name another folder, or --overwrite"
-            )
         return resume(folder, observer)
     torch.set_num_threads(config.threads)
     assembly = assemble(config)
     model = assembly.network.initial(config.seed, assembly.dtype)
     model = assembly.algorithm.start(assembly.federation, model)
-    first = Checkpoint(rounds_done=0, config_hash=config.hash(), model=model)
+    sent = sum(transfer.size for transfer in assembly.federation.traffic.transfers)
+    first = Checkpoint(rounds_done=0, config_hash=config.hash(), model=model, bytes_before=sent)
     with new_folder(folder) as temporary:  # the folder appears with its first checkpoint in it
         write_durably(temporary / CONFIG, tomli_w.dumps(config.to_dict()).encode())
         checkpoints.save(temporary, first)
@@ -91,10 +88,9 @@ def resume(folder: Path, observer: Observer | None = None) -> Result:
     observer = observer or Silent()
     config = load_config(folder)
     with _locked(folder):
-        if (folder / DONE).exists() and (folder / SUMMARY).exists():
-            summary = json.loads((folder / SUMMARY).read_text())
-            observer.finished(summary)
-            return Result(folder, summary)
+        if (found := _finished(folder)) is not None:
+            observer.finished(found)
+            return Result(folder, found)
         newest, damaged = checkpoints.newest_valid(folder)
         for sentence in damaged:
             observer.notice(f"{sentence}; going on from round {newest.rounds_done}")
@@ -106,11 +102,13 @@ def resume(folder: Path, observer: Observer | None = None) -> Result:
         return _rounds(config, folder, assembly, newest, observer)
 
 
-def load_config(folder: Path) -> Run:
-    """The configuration of the run in a folder."""
-    if not (folder / CONFIG).is_file():
-        raise ConfigError(f"{folder}: holds no run (no {CONFIG}); 'gala ls runs' lists the runs there are")
-    return resolve(read_toml(folder / CONFIG))
+def _finished(folder: Path) -> dict[str, Any] | None:
+    """The summary of a finished run; of one whose summary was lost or damaged, nothing: it is then written anew."""
+    try:
+        summary = json.loads((folder / SUMMARY).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return summary if (folder / DONE).exists() and isinstance(summary, dict) else None
 
 
 def _rounds(config: Run, folder: Path, assembly: Assembly, state: Checkpoint, observer: Observer) -> Result:
@@ -138,6 +136,7 @@ def _rounds(config: Run, folder: Path, assembly: Assembly, state: Checkpoint, ob
                 tested=outcome.tested,
                 clients=assembly.engine.client_states(),
                 history=(*state.history, line),
+                bytes_before=state.bytes_before,
             )
             checkpoints.save(folder, state)
             pick = selected(state.history, config.rounds, config.selection)
@@ -178,7 +177,7 @@ def _write_metrics(folder: Path, history: tuple[Mapping[str, Any], ...]) -> None
 
 
 def _append_metrics(folder: Path, line: Mapping[str, Any]) -> None:
-    with (folder / METRICS).open("a", encoding="utf-8") as file:
+    with explained(folder / METRICS), (folder / METRICS).open("a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")
 
 
@@ -190,12 +189,11 @@ def _to(model: Any, device: torch.device) -> Any:
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Keep a second process away from a run; the lock goes with the process, however it ends."""
-    with (folder / LOCK).open("a+") as file:
+    with contextlib.ExitStack() as stack:
+        with explained(folder / LOCK):
+            file = stack.enter_context((folder / LOCK).open("a"))
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise ConfigError(f"{folder}: another process is working on this run; wait for it or stop it") from None
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
         yield

@@ -63,4 +63,5 @@ def _bytes(final: Checkpoint) -> dict[str, Any]:
         "server": everything["server"] - left_out,
         "target": everything["target"] - left_out,
         "all": everything,
+        "before_first_round": final.bytes_before,
     }

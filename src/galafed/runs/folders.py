@@ -1,0 +1,36 @@
+"""A run's folder: the names in it, and whether a run may begin there. Needs no torch."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from galafed.config import Run, read_toml, resolve
+from galafed.errors import ConfigError
+
+CONFIG, METRICS, SUMMARY, DONE, LOCK = "config.toml", "metrics.jsonl", "summary.json", "done", "lock"
+
+
+def load_config(folder: Path) -> Run:
+    """The configuration of the run in a folder."""
+    if not (folder / CONFIG).is_file():
+        raise ConfigError(f"{folder}: holds no run (no {CONFIG}); 'gala ls runs' lists the runs there are")
+    return resolve(read_toml(folder / CONFIG))
+
+
+def check_free(folder: Path, config: Run, *, overwrite: bool) -> None:
+    """Refuse, before any work, a folder that cannot be written or that holds something else."""
+    if (folder / CONFIG).is_file():
+        if not overwrite and load_config(folder).hash() != config.hash():
+            raise ConfigError(f"--out {folder}: holds a run of another configuration; name another, or --overwrite")
+    elif folder.is_dir() and any(folder.iterdir()):
+        raise ConfigError(f"--out {folder}: is not empty and holds no run; name a new folder")
+    elif folder.exists() and not folder.is_dir():
+        raise ConfigError(f"--out {folder}: is a file; name a folder")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        probe = folder.parent / f".{folder.name}.{os.getpid()}.part"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ConfigError(f"--out {folder}: cannot be written ({error.strerror}); name a folder that can") from None

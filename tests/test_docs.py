@@ -1,0 +1,101 @@
+"""What the documents promise is executed here."""
+
+import importlib.util
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from galafed.algorithms.base import algorithms
+from galafed.config import resolve
+from galafed.runs.runner import start
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+GALA = [sys.executable, "-m", "galafed"]
+
+
+def blocks(text, language):
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
+
+
+def test_ten_lines_of_python_do_what_make_run_does(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code = next(block for block in blocks(README, "python") if "import galafed" in block)
+    assert len([line for line in code.splitlines() if line.strip()]) <= 11
+    assert "rounds=30" in code
+    exec(compile(code.replace("rounds=30", "rounds=1"), "README.md", "exec"), {})  # noqa: S102
+    printed = capsys.readouterr().out
+    assert re.search(r"accuracy after the last round: \d+\.\d%", printed)
+    assert "type-photo" in printed
+
+
+def test_commands_of_the_readme_run(tmp_path):
+    listed = next(block for block in blocks(README, "console") if "gala run" in block)
+    commands = [shlex.split(line, comments=True)[1:] for line in listed.splitlines()]
+    assert [command[0] for command in commands] == [
+        "run", "run", "run", "resume", "show", "compare", "ls", "reproduce",
+    ]  # fmt: skip
+    (tmp_path / "my.toml").write_text('benchmark = "toy"\nrounds = 1\n')
+    for command in commands:
+        arguments = [str(path) for word in command for path in sorted(tmp_path.glob(word)) or [word]]
+        if command[0] == "run" and "--config" not in command:
+            arguments = [word for word in arguments if word != "40"]
+            arguments = [word for word in arguments if word != "--rounds"] + ["--rounds", "1"]
+        if command[0] == "reproduce":
+            arguments += ["--minutes", "0.0000001"]
+        done = subprocess.run([*GALA, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (arguments, done.stderr)
+
+
+def test_code_of_the_readme_is_the_code_of_gala():
+    shown = next(block for block in blocks(README, "python") if "fed.ask" in block)
+    source = (ROOT / "src/galafed/algorithms/gala.py").read_text(encoding="utf-8")
+    plain = [line.strip() for line in source.splitlines()]
+    assert [line for line in shown.splitlines() if line.strip() and line.strip() not in plain] == []
+
+
+def test_table_of_the_readme_is_the_measured_one():
+    records = json.loads((ROOT / "results/mini/table.json").read_text())
+    means = {(r["row"], r["column"]): r["mean"] for r in records if r["selection"] == "last"}
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in README.splitlines() if line.count("|") == 11
+    ]
+    columns = rows[0][1:-1]
+    assert len(columns) == 8
+    for name, *shown, mean in rows[2:]:
+        expected = [means[name, column] for column in columns]
+        assert [float(value) for value in shown] == pytest.approx(expected, abs=0.051)
+        assert float(mean.strip("*")) == pytest.approx(sum(expected) / 8, abs=0.051)
+
+
+def test_every_summary_behind_the_table_is_there():
+    lines = (ROOT / "results/mini/runs.jsonl").read_text().splitlines()
+    records = json.loads((ROOT / "results/mini/table.json").read_text())
+    assert len(lines) == sum(record["seeds"] for record in records if record["selection"] == "last") == 144
+
+
+def test_the_example_method_is_one_page_and_runs(tmp_path):
+    code = blocks((ROOT / "docs/add-a-method.md").read_text(encoding="utf-8"), "python")[0]
+    assert len(code.splitlines()) < 60
+    path = tmp_path / "consensus.py"
+    path.write_text(code)
+    spec = importlib.util.spec_from_file_location("consensus", path)
+    module = importlib.util.module_from_spec(spec)
+    try:
+        sys.modules["consensus"] = module
+        spec.loader.exec_module(module)
+        result = start(resolve({"benchmark": "toy", "algorithm": "consensus", "rounds": 4}), tmp_path / "run")
+        assert result.accuracy > 0.5
+    finally:
+        algorithms._entries.pop("consensus", None)
+        sys.modules.pop("consensus", None)
+
+
+def test_pictures_of_the_readme_exist():
+    for name in re.findall(r"!\[.*?\]\((.*?)\)", README):
+        assert (ROOT / name).stat().st_size > 1000
