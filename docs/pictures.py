@@ -39,7 +39,7 @@ def live_panel(run: Path, path: Path) -> None:
     progress = Progress(TextColumn("round"), BarColumn(bar_width=None), MofNCompleteColumn(), expand=True)
     progress.add_task("round", total=config.rounds, completed=len(history))
     console = Console(record=True, width=100, file=io.StringIO())
-    console.print(panel(config, list(history), progress, "done"))
+    console.print(panel(config, list(history), progress, "done", {}))
     path.write_text(console.export_svg(title="gala run"), encoding="utf-8")
 
 

@@ -138,12 +138,14 @@ def test_a_server_without_ranges_sends_all_again(server: Server, tmp_path: Path)
     server.ranges = False
     (tmp_path / ".data.bin.partial").write_bytes(CONTENT[:1000])
     assert fetch_file(remote(server.url), tmp_path, PAGE).read_bytes() == CONTENT
+    assert server.asked == ["bytes=1000-"]
 
 
 @pytest.mark.parametrize("size", [len(CONTENT), None])
 def test_a_part_that_is_all_or_more(server: Server, tmp_path: Path, size: int | None) -> None:
     (tmp_path / ".data.bin.partial").write_bytes(CONTENT)
     assert fetch_file(remote(server.url, size=size), tmp_path, PAGE).read_bytes() == CONTENT
+    assert "" not in server.asked  # never asked for the whole
     (tmp_path / "data.bin").unlink()
     (tmp_path / ".data.bin.partial").write_bytes(CONTENT + b"more")
     assert fetch_file(remote(server.url, size=size), tmp_path, PAGE).read_bytes() == CONTENT

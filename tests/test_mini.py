@@ -170,7 +170,7 @@ def test_unknown_domain_is_refused_with_a_suggestion(built: Mini) -> None:
         built.bases("svhn")
 
 
-BUILDER = "from galafed.benchmarks.mini import Mini; m = Mini(); m.load('type'); print(m.store.checksum())"
+BUILDER = "from galafed.benchmarks.mini import Mini; m = Mini(); m.load('type'); print(m.store().checksum())"
 
 
 def test_two_processes_build_the_same_at_once(built: Mini, tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_two_processes_build_the_same_at_once(built: Mini, tmp_path: Path) -> No
         printed, errors = builder.communicate(timeout=120)
         assert builder.returncode == 0, errors
         assert errors == ""
-        assert printed.strip() == built.store.checksum()
+        assert printed.strip() == built.store().checksum()
     ArrayStore(tmp_path / mini.CACHE).verify()
     assert [path.name for path in tmp_path.iterdir()] == [mini.CACHE]
 
@@ -199,7 +199,7 @@ def test_second_use_reads_the_cache(built: Mini, monkeypatch: pytest.MonkeyPatch
         raise AssertionError("built again")
 
     monkeypatch.setattr(mini, "build", never)
-    monkeypatch.setenv("GALAFED_CACHE", str(built.store.folder.parent))
+    monkeypatch.setenv("GALAFED_CACHE", str(built.store().folder.parent))
     again = Mini()
     for domain in Mini.domains:
         assert np.array_equal(again.load(domain).test.images, built.load(domain).test.images)
@@ -208,12 +208,12 @@ def test_second_use_reads_the_cache(built: Mini, monkeypatch: pytest.MonkeyPatch
 def test_damaged_cache_is_rebuilt(
     built: Mini, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    arrays = {name: built.store.load(name) for name in built.store.names()}
+    arrays = {name: built.store().load(name) for name in built.store().names()}
     monkeypatch.setenv("GALAFED_CACHE", str(tmp_path))
     monkeypatch.setattr(mini, "build", lambda: arrays)  # what is tested is that it is called
     benchmark = Mini()
-    benchmark.store.save(arrays, built.store.info())
-    path = benchmark.store.folder / "type-shift.train.images.npy"
+    benchmark.store().save(arrays, built.store().info())
+    path = benchmark.store().folder / "type-shift.train.images.npy"
     content = bytearray(path.read_bytes())
     content[1000] ^= 4
     path.write_bytes(content)
@@ -221,8 +221,8 @@ def test_damaged_cache_is_rebuilt(
         loaded = benchmark.load("type-shift")
     assert np.array_equal(loaded.train.images, built.load("type-shift").train.images)
     assert len(caplog.messages) == 1
-    benchmark.store.verify()
-    assert benchmark.store.checksum() == built.store.checksum()
+    benchmark.store().verify()
+    assert benchmark.store().checksum() == built.store().checksum()
 
 
 def test_without_a_writable_cache_it_works_from_memory(

@@ -17,6 +17,7 @@ from galafed.benchmarks.base import Benchmark, Progress, benchmarks
 from galafed.config import Run, at_least, read_toml, resolve
 from galafed.errors import ConfigError, DataError
 from galafed.registry import unknown
+from galafed.report.words import with_note
 
 Json = Annotated[bool, arg(name="json")]
 Data = Annotated[Path | None, arg(metavar="FOLDER")]
@@ -236,11 +237,6 @@ def use_data(folder: Path | None) -> None:
         os.environ["GALAFED_DATA"] = str(folder.absolute())
 
 
-def with_note(domain: str, note: str) -> str:
-    """A domain's name with what must be said about it: "syn (regenerated)"."""
-    return f"{domain} ({note})" if note else domain
-
-
 @contextlib.contextmanager
 def shown_progress() -> Iterator[Progress]:
     """A bar in a terminal; in a pipe a line for each new thing. On standard error, so that output stays clean."""
@@ -272,7 +268,7 @@ def _fetch_missing(benchmark: Benchmark, progress: Progress) -> None:
     """Fetch the files of missing domains, of those data sets that have an address."""
     from galafed.downloads import SOURCES, fetch
 
-    missing = benchmark.missing() if hasattr(benchmark, "missing") else {}
+    missing = benchmark.missing()
     for name, source in SOURCES.items():
         if name in missing and source.files:
             fetch(name, progress=progress)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from galafed.benchmarks.store import ArrayStore
+
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
@@ -69,6 +71,26 @@ class Benchmark(ABC):
     @abstractmethod
     def load(self, domain: str) -> Domain:
         """The images of a domain."""
+
+    def notes(self) -> Mapping[str, str]:
+        """What has to be said wherever a domain is shown, for example "stand-in"; found out without loading images."""
+        return {}
+
+    def missing(self) -> Mapping[str, str]:
+        """The domains whose files are not there, each with where to get them and where to put them."""
+        return {}
+
+    def facts(self, domain: str) -> dict[str, Any]:
+        """What is known of a domain beyond its images: `expected` counts, `test_is_train`, `leakage`, its origin."""
+        return {}
+
+    def bases(self, domain: str) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        """The numbers of the base images behind the train and the test images, where the benchmark keeps them."""
+        return None
+
+    def store(self, domain: str) -> ArrayStore | None:
+        """Where a prepared domain is kept, of a benchmark that keeps any."""
+        return None
 
     def prepare(self, progress: Progress) -> None:
         """Make everything `load` needs, once, with progress; does nothing where it is there already."""

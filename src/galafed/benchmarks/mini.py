@@ -71,8 +71,12 @@ class Mini(Benchmark):
 
     def __init__(self, settings: Any = None) -> None:
         super().__init__(settings)
-        self.store = ArrayStore(cache_folder() / CACHE)
-        self._arrays = CachedArrays(self.store, build, {"benchmark": "mini", "image_size": IMAGE_SIZE})
+        self._store = ArrayStore(cache_folder() / CACHE)
+        self._arrays = CachedArrays(self._store, build, {"benchmark": "mini", "image_size": IMAGE_SIZE})
+
+    def store(self, domain: str = "") -> ArrayStore:
+        """One store for all domains."""
+        return self._store
 
     def load(self, domain: str) -> Domain:
         """Train images [1050, 16, 16, 3] and test images [350, 16, 16, 3] of one domain."""

@@ -18,8 +18,7 @@ def presence(name: str) -> dict[str, Any]:
     if not kind.domains:  # a benchmark of the user's own images has none before it is told where they are
         return record
     benchmark = kind()
-    notes = benchmark.notes() if hasattr(benchmark, "notes") else {}
-    missing = benchmark.missing() if hasattr(benchmark, "missing") else {}
+    notes, missing = benchmark.notes(), benchmark.missing()
     for domain in benchmark.domains:
         state = MISSING if domain in missing else READY if is_ready(benchmark, domain) else UNPREPARED
         record["domains"][domain] = {"state": state, "note": notes.get(domain, ""), "where": missing.get(domain, "")}
@@ -28,11 +27,11 @@ def presence(name: str) -> dict[str, Any]:
 
 def is_ready(benchmark: Benchmark, domain: str) -> bool:
     """Whether a domain is in the cache, or needs none."""
-    store: Any = getattr(benchmark, "store", None)
+    store = benchmark.store(domain)
     if store is None:
         return True
     try:
-        (store(domain) if callable(store) else store).info()
+        store.info()
     except (StoreMissing, StoreDamaged):
         return False
     return True

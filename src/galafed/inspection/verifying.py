@@ -35,8 +35,7 @@ def verify_domain(benchmark: Benchmark, name: str) -> dict[str, Any]:
     """The facts of one domain; a domain that cannot be loaded is wrong, and the others are still looked at."""
     try:
         domain = benchmark.load(name)
-        told: Mapping[str, Any] = benchmark.facts(name) if hasattr(benchmark, "facts") else {}
-        bases = benchmark.bases(name) if hasattr(benchmark, "bases") else None
+        told, bases = benchmark.facts(name), benchmark.bases(name)
     except DataError as error:
         return {"note": "", "tested_on_training_images": False, "wrong": [str(error)]}
     same = domain.train is domain.test or bool(told.get("test_is_train"))

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from galafed.config import Run
-from galafed.report.words import bar, duration, number, percent, sparkline, title
+from galafed.report.words import bar, duration, number, percent, sparkline, title, with_note
 
 PHASES = {
     "centroids": "class centroids",
@@ -50,10 +50,14 @@ class PlainDisplay:
     def __init__(self, console: Console) -> None:
         self._console = console
 
-    def started(self, config: Run, folder: Path, history: tuple[Mapping[str, Any], ...]) -> None:
+    def started(
+        self, config: Run, folder: Path, history: tuple[Mapping[str, Any], ...], notes: Mapping[str, str]
+    ) -> None:
         self._config = config
         self._eta = Eta()
-        self._write(title(config))
+        self._write(title(config, notes))
+        if stand_ins := [with_note(name, notes[name]) for name in config.sources if notes.get(name)]:
+            self._write(f"sources that are not the published data: {', '.join(stand_ins)}")
         if history:
             self._write(f"going on after round {history[-1]['round']} of {config.rounds}")
 
@@ -90,8 +94,11 @@ class LiveDisplay:
         self._console = console
         self._live: Live | None = None
 
-    def started(self, config: Run, folder: Path, history: tuple[Mapping[str, Any], ...]) -> None:
+    def started(
+        self, config: Run, folder: Path, history: tuple[Mapping[str, Any], ...], notes: Mapping[str, str]
+    ) -> None:
         self._config = config
+        self._notes = notes
         self._history = list(history)
         self._eta = Eta()
         self._phase = "starting"
@@ -137,10 +144,10 @@ class LiveDisplay:
             self._live.update(self._view())
 
     def _view(self) -> Panel:
-        return panel(self._config, self._history, self._progress, self._phase)
+        return panel(self._config, self._history, self._progress, self._phase, self._notes)
 
 
-def panel(config: Run, history: list[Mapping[str, Any]], progress: Any, phase: str) -> Panel:
+def panel(config: Run, history: list[Mapping[str, Any]], progress: Any, phase: str, notes: Mapping[str, str]) -> Panel:
     """The live picture of a run."""
     last = history[-1] if history else None
     numbers = Table.grid(padding=(0, 3))
@@ -160,7 +167,8 @@ def panel(config: Run, history: list[Mapping[str, Any]], progress: Any, phase: s
     names = config.sources if set(weights) <= set(config.sources) else sorted(weights)
     for source in names:
         weight = weights.get(source)
-        relevance.add_row(
-            source, Text(bar((weight or 0) / top, 40), style="cyan"), "-" if weight is None else f"{weight:.3f}"
-        )
-    return Panel(Group(progress, numbers, "", relevance), title=title(config), subtitle=phase, border_style="blue")
+        name, shown = with_note(source, notes.get(source, "")), Text(bar((weight or 0) / top, 40), style="cyan")
+        relevance.add_row(name, shown, "-" if weight is None else f"{weight:.3f}")
+    return Panel(
+        Group(progress, numbers, "", relevance), title=title(config, notes), subtitle=phase, border_style="blue"
+    )

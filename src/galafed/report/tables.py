@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from galafed.report.words import bar, megabytes, percent
+from galafed.report.words import bar, megabytes, percent, with_note
 
 
 def summary_table(summary: Mapping[str, Any]) -> Table:
@@ -17,9 +17,9 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
     table.add_column(style="dim")
     table.add_column()
     accuracy = summary["accuracy"]
-    table.add_row(
-        "target", f"{summary['target']} ({summary['benchmark']}, {summary['algorithm']}, seed {summary['seed']})"
-    )
+    notes = summary["notes"]
+    target = with_note(summary["target"], notes.get(summary["target"], ""))
+    table.add_row("target", f"{target} ({summary['benchmark']}, {summary['algorithm']}, seed {summary['seed']})")
     table.add_row("accuracy, last round", f"[bold green]{percent(accuracy['last'])}[/]")
     for criterion, pick in summary["selection"].items():
         table.add_row(
@@ -30,7 +30,10 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
         f"{percent(accuracy['best_oracle'])} (round {summary['best_oracle_round']}, [red]oracle[/]: uses test labels)",
     )
     for source, weight in sorted(summary["relevance"].items(), key=lambda item: -item[1]):
-        table.add_row(f"relevance of {source}", Text(f"{weight:.3f} {bar(weight, 40)}", style="cyan"))
+        table.add_row(
+            f"relevance of {with_note(source, notes.get(source, ''))}",
+            Text(f"{weight:.3f} {bar(weight, 40)}", style="cyan"),
+        )
     traffic = summary["bytes"]
     for who in ("source", "target", "server"):
         extra = (
@@ -59,7 +62,7 @@ def comparison_table(rows: Sequence[Mapping[str, Any]]) -> Table:
         accuracy = row["accuracy"]
         table.add_row(
             row["run"],
-            row["target"],
+            with_note(row["target"], row["notes"].get(row["target"], "")),
             row["algorithm"],
             str(row["seed"]),
             str(row["rounds"]),

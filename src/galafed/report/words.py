@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from galafed.config import Run
 
 
-def title(config: Run) -> str:
+def with_note(domain: str, note: str) -> str:
+    """A domain's name with what has to be said of it: "syn (regenerated)"."""
+    return f"{domain} ({note})" if note else domain
+
+
+def title(config: Run, notes: Mapping[str, str]) -> str:
     """A run in one line: the algorithm, where it goes and from how many sources."""
+    target = with_note(config.target, notes.get(config.target, ""))
     return (
-        f"{config.algorithm} · {config.benchmark} → {config.target} · {len(config.sources)} sources · "
+        f"{config.algorithm} · {config.benchmark} → {target} · {len(config.sources)} sources · "
         f"{config.network} · seed {config.seed}"
     )
 

@@ -34,6 +34,8 @@ class Assembly:
     evaluator: Evaluator
     device: torch.device
     dtype: torch.dtype
+    notes: Mapping[str, str]
+    """What has to be said of a domain wherever it is shown."""
 
 
 def assemble(config: Run) -> Assembly:
@@ -58,8 +60,9 @@ def assemble(config: Run) -> Assembly:
         timeout=config.timeout or None,
     )
     target = domains[config.target]
+    notes = {name: domain.note for name, domain in domains.items() if domain.note}
     evaluator = Evaluator(bench, test=labelled(target.test), unlabelled=unlabelled(target.train), heads=algorithm.heads)
-    return Assembly(algorithm, network, engine, federation, evaluator, device, dtype)
+    return Assembly(algorithm, network, engine, federation, evaluator, device, dtype, notes)
 
 
 def client_data(domains: Mapping[str, Domain], config: Run, algorithm: Algorithm[Any]) -> dict[str, Images]:

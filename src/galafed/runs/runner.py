@@ -31,7 +31,9 @@ from galafed.runs.summary import summarise
 class Observer(Protocol):
     """Someone who watches a run; what it shows has no effect on it."""
 
-    def started(self, config: Run, folder: Path, history: tuple[Mapping[str, Any], ...]) -> None: ...
+    def started(
+        self, config: Run, folder: Path, history: tuple[Mapping[str, Any], ...], notes: Mapping[str, str]
+    ) -> None: ...
     def phase(self, task: str, done: int, asked: int) -> None: ...
     def round_done(self, line: Mapping[str, Any]) -> None: ...
     def notice(self, text: str) -> None: ...
@@ -41,7 +43,9 @@ class Observer(Protocol):
 class Silent:
     """Watches nothing."""
 
-    def started(self, config: Run, folder: Path, history: tuple[Mapping[str, Any], ...]) -> None: ...
+    def started(
+        self, config: Run, folder: Path, history: tuple[Mapping[str, Any], ...], notes: Mapping[str, str]
+    ) -> None: ...
     def phase(self, task: str, done: int, asked: int) -> None: ...
     def round_done(self, line: Mapping[str, Any]) -> None: ...
     def notice(self, text: str) -> None: ...
@@ -117,7 +121,7 @@ def _rounds(config: Run, folder: Path, assembly: Assembly, state: Checkpoint, ob
     federation.listener = observer.phase
     remove_leftovers(folder)
     _write_metrics(folder, state.history)
-    observer.started(config, folder, state.history)
+    observer.started(config, folder, state.history, assembly.notes)
     on_device = _to(state.model, assembly.device)
     state = Checkpoint(**{**vars(state), "model": on_device})
     with contextlib.closing(federation):
@@ -144,7 +148,7 @@ def _rounds(config: Run, folder: Path, assembly: Assembly, state: Checkpoint, ob
             checkpoints.prune(folder, keep=config.keep_checkpoints, pinned=pinned)
             _append_metrics(folder, line)
             observer.round_done(line)
-    summary = summarise(config, state, device=str(assembly.device))
+    summary = summarise(config, state, device=str(assembly.device), notes=assembly.notes)
     write_atomically(folder / SUMMARY, (json.dumps(summary, indent=2) + "\n").encode())
     write_atomically(folder / DONE, f"{summary['digest']}\n".encode())
     observer.finished(summary)

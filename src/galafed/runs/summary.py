@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping
 from statistics import fmean, median
 from typing import Any
 
@@ -13,7 +14,7 @@ from galafed.runs.checkpoint import Checkpoint
 from galafed.runs.selection import best, picks, selected
 
 
-def summarise(config: Run, final: Checkpoint, *, device: str) -> dict[str, Any]:
+def summarise(config: Run, final: Checkpoint, *, device: str, notes: Mapping[str, str]) -> dict[str, Any]:
     """The summary of a run. Three accuracies are told apart: last round, label-free pick, best round (an oracle)."""
     history = final.history
     last, pick, top = history[-1], selected(history, config.rounds, config.selection), best(history)
@@ -22,6 +23,7 @@ def summarise(config: Run, final: Checkpoint, *, device: str) -> dict[str, Any]:
         "benchmark": config.benchmark,
         "target": config.target,
         "sources": list(config.sources),
+        "notes": dict(notes),
         "algorithm": config.algorithm,
         "network": config.network,
         "engine": config.engine,
