@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -31,15 +32,23 @@ class Answer:
     out: str
     err: str
     seconds: float
+    worked: float
+    """Seconds of a processor, which other programs on the machine do not lengthen."""
 
     @property
     def text(self) -> str:
         return self.out + self.err
 
 
+def work_of_children() -> float:
+    """Processor time of all processes started so far."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def gala(*arguments: str | Path, cwd: Path, **environment: str) -> Answer:
     """Run the command and wait for it."""
-    started = time.perf_counter()
+    started, worked = time.perf_counter(), work_of_children()
     done = subprocess.run(
         [GALA, *map(str, arguments)],
         cwd=cwd,
@@ -49,7 +58,8 @@ def gala(*arguments: str | Path, cwd: Path, **environment: str) -> Answer:
         timeout=120,
         env=os.environ | {"COLUMNS": "200"} | environment,
     )
-    return Answer(done.returncode, done.stdout, done.stderr, time.perf_counter() - started)
+    seconds, worked = time.perf_counter() - started, work_of_children() - worked
+    return Answer(done.returncode, done.stdout, done.stderr, seconds, worked)
 
 
 def good(answer: Answer) -> Answer:
@@ -171,10 +181,11 @@ def test_bad_usage_is_answered_at_once_with_a_sentence(
     flat = " ".join(answer.err.split())
     assert [word for word in words if word not in flat] == []
     seconds = answer.seconds
-    for _ in range(2):  # other programs may be using the machine: the best of three counts
+    for _ in range(2):  # other programs may be using the machine: the best of three counts, and then its own work
         if seconds >= 1.0:
             seconds = min(seconds, gala(*arguments, cwd=wrong_place).seconds)
-    assert seconds < 1.0
+    assert answer.worked < 1.0
+    assert seconds < 1.0 or os.getloadavg()[0] > 0.9 * (os.cpu_count() or 1)
     after = [path for path in sorted(wrong_place.rglob("*")) if path.name != "runs"]
     assert after == before
 
@@ -195,7 +206,6 @@ def test_the_probe_for_heavy_modules_sees_them(place: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        # BUG: square brackets in a message are taken for markup: the first vanishes, the others end in a traceback.
         (["run", "toy", "--set", "fact.idd_scale=1"], ["[fact]", "gala"]),
         (["run", "toy", "--target", "[/x]"], ["[/x]", "noisy"]),
         (["run", "toy", "--target", "[bold]"], ["'[bold]'", "noisy"]),
@@ -213,7 +223,6 @@ def test_square_brackets_in_a_message_are_shown(wrong_place: Path, arguments: li
 
 @pytest.mark.parametrize("number", ["1" + 400 * "0", 5000 * "1"], ids=len)
 def test_an_absurd_number_is_refused_with_a_sentence(wrong_place: Path, number: str) -> None:
-    # BUG: OverflowError from math.isfinite; ValueError from tomllib beyond 4300 digits.
     answer = gala("run", "toy", "--set", f"training.lr={number}", cwd=wrong_place)
     assert answer.code == 2, answer.text[-500:]
     assert "Traceback" not in answer.text
@@ -227,13 +236,11 @@ def test_a_folder_that_holds_another_run_is_refused_at_once(place: Path, finishe
     assert "another configuration" in answer.err
     assert "--overwrite" in answer.err
     assert (finished / "summary.json").read_bytes() == before
-    # BUG: this is found out only after torch was imported; the run's config.toml could be compared before.
     done = probe("run", "toy", "--seed", "4", "--out", str(finished), cwd=place)
     assert done.stderr.endswith("heavy: []")
 
 
 def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path) -> None:
-    # BUG: ends with exit code 1 and "check the folder and its permissions", after all the data was loaded.
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("all my work")
     for more in ((), ("--overwrite",)):
@@ -423,7 +430,6 @@ def test_a_damaged_summary_of_a_finished_run_is_no_traceback(place: Path, finish
     (folder / "summary.json").write_text("{")
     assert gala("show", folder, cwd=place).code == 3
     answer = gala("resume", folder, cwd=place)
-    # BUG: resume reads summary.json of a finished run unchecked.
     assert "Traceback" not in answer.text
     assert answer.code in (0, 3)
 

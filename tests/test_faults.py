@@ -572,7 +572,6 @@ def test_a_flipped_bit_anywhere_in_a_manifest_is_noticed(run: Path, position: st
 def test_a_file_in_the_place_of_a_checkpoint_is_named(gala: Forge, five: Reference, run: Path) -> None:
     shutil.rmtree(checkpoints(run)[-1])
     (run / "checkpoints" / "round-00004").write_text("not a folder")
-    # BUG: it is passed over, but the next save tries to remove it as a folder and ends in a traceback.
     answer = gala("resume", run).good()
     assert "checkpoint round-00004 is damaged" in answer.text
     whole(run, five)
@@ -621,7 +620,7 @@ def test_damaged_metrics_are_written_anew(gala: Forge, five: Reference, run: Pat
         choices = {"emptied": b"", "cut": content[: len(content) // 2], "garbage": b"\xff\x00{", "doubled": content * 2}
         metrics.write_bytes(choices[how])
     shown = gala("show", run)
-    assert "Traceback" not in shown.text  # BUG (garbage): metrics.jsonl that is not UTF-8 ends in a traceback
+    assert "Traceback" not in shown.text
     gala("resume", run).good()
     whole(run, five)
 
@@ -689,7 +688,6 @@ def test_a_disk_that_fills_up_spares_what_was_saved(gala: Forge, five: Reference
 
 
 def test_a_disk_too_full_for_the_picture_is_no_traceback(gala: Forge, two: Reference, tmp_path: Path) -> None:
-    # BUG: the run is done and saved, but drawing curves.png ends in a traceback (and a cut picture).
     folder = tmp_path / "run"
     answer = gala(*TWO_ROUNDS, "--out", folder, limit=1000, limit_after="done", picture=True)
     assert digest(folder) == two.digest
@@ -706,7 +704,6 @@ def test_a_disk_full_from_any_write_on_is_reported_and_the_run_goes_on_later(
     for at in range(piece, total, 4):
         folder = tmp_path / f"run-{at}"
         answer = gala(*TWO_ROUNDS, "--out", folder, points={"action": "full", "at": at})
-        # BUG: the lock file and the lines of metrics.jsonl are written without turning the refusal into a sentence.
         if answer.code == 0 or "Traceback" in answer.text or "disk is full" not in answer.text:
             silent.append((at, answer.code, answer.text[-300:]))
         gala.finish(TWO_ROUNDS, folder)
@@ -758,7 +755,7 @@ THREE = ["run", "toy", *COMMON, "--rounds", "2", "--set", 'sources=["bright", "d
         ("unknown key", "tune"),
         ("part", "train"),
         ("unknown part", "centroids"),
-        ("loss nan", "train"),  # BUG: a loss that is NaN, or missing, is not checked at the seam
+        ("loss nan", "train"),
         ("no loss", "train"),
     ],
 )

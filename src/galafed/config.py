@@ -9,6 +9,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import re
 import tomllib
 import types
 import typing
@@ -143,7 +144,7 @@ class Run:
         at_least("timeout", self.timeout, 0)
         at_least("evaluate_every", self.evaluate_every, 1)
         at_least("keep_checkpoints", self.keep_checkpoints, 1)
-        if not (self.device in ("auto", "cpu", "cuda") or self.device.startswith("cuda:")):
+        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
             raise ConfigError(f"device = {self.device!r}: accepted are auto, cpu, cuda, cuda:N")
 
     def to_dict(self) -> dict[str, Any]:

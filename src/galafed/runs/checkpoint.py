@@ -1,4 +1,4 @@
-"""Checkpoints: one folder a round, tensors as safetensors, everything else in a manifest; every byte under a checksum.
+"""Checkpoints: one folder a round, tensors as safetensors, everything else in a manifest, all under checksums.
 
 A checkpoint appears under its name only when it is complete, and is believed only when every checksum holds.
 """
@@ -45,7 +45,7 @@ def save(run_folder: Path, checkpoint: Checkpoint) -> None:
     folder = run_folder / FOLDER
     with explained(folder):
         folder.mkdir(exist_ok=True)
-    path = folder / f"round-{checkpoint.rounds_done:05d}"
+    path = folder / _name(checkpoint.rounds_done)
     if path.exists():  # a damaged one of an earlier life; it was passed over when the run was resumed
         remove(path)
     tensors = {"model": _flat(checkpoint.model.parts)}
@@ -81,6 +81,8 @@ def load(path: Path) -> Checkpoint:
         body = manifest["body"]
         if manifest["sha256"] != _fingerprint(body):
             raise DamagedError(f"{MANIFEST} does not match its checksum")
+        if path.name != _name(body["rounds_done"]):
+            raise DamagedError(f"it is of round {body['rounds_done']}, which its name does not say")
         content = {name: (path / name).read_bytes() for name in body["files"]}
     except FileNotFoundError as error:
         raise DamagedError(f"{Path(error.filename).name} is missing") from None
@@ -130,11 +132,15 @@ def existing(run_folder: Path) -> list[Path]:
 
 def prune(run_folder: Path, *, keep: int, pinned: Iterable[int] = ()) -> None:
     """Remove all but the newest checkpoints and the pinned rounds, and what interrupted saves left behind."""
-    kept = {f"round-{number:05d}" for number in pinned}
+    kept = {_name(number) for number in pinned}
     for path in existing(run_folder)[:-keep]:
         if path.name not in kept:
             remove(path)
     remove_leftovers(run_folder / FOLDER)
+
+
+def _name(rounds_done: int) -> str:
+    return f"round-{rounds_done:05d}"
 
 
 def _flat(parts: Mapping[str, State]) -> dict[str, Any]:

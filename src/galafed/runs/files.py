@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import os
 import shutil
 from collections.abc import Iterator
@@ -39,7 +40,9 @@ def new_folder(path: Path) -> Iterator[Path]:
     """A folder that appears under its name, complete, when the block ends; after an error nothing is left of it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     with explained(path):
-        shutil.rmtree(temporary, ignore_errors=True)
+        for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+            if not _is_running(leftover.suffixes[-2][1:]):  # of a process that was killed
+                remove(leftover)
         temporary.mkdir(parents=True)
         try:
             yield temporary
@@ -49,6 +52,19 @@ def new_folder(path: Path) -> Iterator[Path]:
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
+
+
+def _is_running(pid: str) -> bool:
+    """Whether another process of this number is alive; our own number is ours to use."""
+    try:
+        if int(pid) != os.getpid():
+            os.kill(int(pid), 0)
+            return True
+    except (ValueError, ProcessLookupError):
+        return False
+    except PermissionError:
+        return True
+    return False
 
 
 def sync_folder(folder: Path) -> None:
