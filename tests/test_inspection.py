@@ -298,7 +298,7 @@ def test_presence_tells_ready_from_not_prepared(tmp_path: Path) -> None:
     assert {d["state"] for d in presence("toy")["domains"].values()} == {"ready"}
     assert presence("folder")["domains"] == {}
     assert {d["state"] for d in presence("mini")["domains"].values()} == {"not prepared"}
-    Mini().store.save({"x": numpy.zeros(1)}, {})
+    Mini().store().save({"x": numpy.zeros(1)}, {})
     assert {d["state"] for d in presence("mini")["domains"].values()} == {"ready"}
 
 
