@@ -29,7 +29,7 @@ def verification_tables(record: Mapping[str, Any]) -> RenderableType:
             facts.add_row(label, "-", "-", "-", "-", "-", verdict)
             continue
         train, test = domain["train"], domain["test"]
-        both = "all, by protocol" if domain["tested_on_training_images"] else str(sum(domain["leakage"].values()))
+        both = "all, by protocol" if domain["tested_on_training_images"] else _leaks(domain)
         sums = (part["checksum"][:8] for part in (train, test))
         facts.add_row(label, str(train["images"]), str(test["images"]), both, *sums, verdict)
         note = f"({domain['note']})" if domain["note"] else ""
@@ -70,3 +70,9 @@ def presence_table(records: Sequence[Mapping[str, Any]]) -> RenderableType:
 
 def _with_note(name: str, note: str) -> str:
     return f"{name} ({note})" if note else name
+
+
+def _leaks(domain: Mapping[str, Any]) -> str:
+    """Leaked test images, and test images that merely look like a training image."""
+    alike = domain.get("look_alikes", 0)
+    return f"{sum(domain['leakage'].values())}" + (f" ({alike} alike)" if alike else "")
