@@ -21,7 +21,8 @@ from galafed.config import Run, Training, read_toml, resolve, set_value
 from galafed.errors import ConfigError
 
 TOY = {"benchmark": "toy"}
-TOP = [field.name for field in dataclasses.fields(Run) if field.name != "settings"]
+TABLES = ("settings", "benchmark_settings")
+TOP = [field.name for field in dataclasses.fields(Run) if field.name not in TABLES]
 
 
 def refusal(values: dict[str, Any]) -> str:
@@ -136,7 +137,7 @@ def kind(hint: Any) -> str:
 
 def every_setting() -> list[tuple[str, str, Any]]:
     """(algorithm, dotted key, type) of every setting there is."""
-    found = [("gala", name, hint) for name, hint in typing.get_type_hints(Run).items() if name != "settings"]
+    found = [("gala", name, hint) for name, hint in typing.get_type_hints(Run).items() if name in TOP]
     found += [("gala", f"training.{name}", hint) for name, hint in typing.get_type_hints(Training).items()]
     for algorithm in algorithms.names():
         hints = typing.get_type_hints(algorithms.get(algorithm).Settings)
@@ -316,7 +317,7 @@ def test_every_setting_changes_the_fingerprint(algorithm: str) -> None:
     run = resolve(TOY | {"algorithm": algorithm})
     hashes = {"as it is": run.hash()}
     for name, hint in typing.get_type_hints(Run).items():
-        if name not in ("settings", "training", "device"):
+        if name not in (*TABLES, "training", "device"):
             hashes[name] = dataclasses.replace(run, **{name: another(hint, getattr(run, name))}).hash()
     hashes["device"] = dataclasses.replace(run, device="cpu").hash()
     for part, table in (("training", run.training), ("settings", run.settings)):

@@ -137,7 +137,7 @@ def test_the_summary_calls_the_best_round_an_oracle_and_nothing_else(criterion: 
     final = Checkpoint(
         rounds_done=5, config_hash=config.hash(), model=model, history=tuple(entry | more for entry in measured)
     )
-    summary = summarise(config, final, device="cpu")
+    summary = summarise(config, final, device="cpu", notes={})
     accuracy = summary["accuracy"]
     assert set(accuracy) == {"last", "selected", "best_oracle"}
     assert (accuracy["last"], accuracy["best_oracle"]) == (0.1, 0.9)
