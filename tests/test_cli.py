@@ -506,3 +506,12 @@ def test_a_terminal_gets_a_live_panel(tmp_path: Path) -> None:
     assert "\x1b" in text
     for word in ("local training", "relevance to the target", "left", "bright", "█"):
         assert word in text
+
+
+def test_the_folder_one_is_in_is_refused(tmp_path: Path) -> None:
+    for out in (".", str(tmp_path)):
+        done = gala("run", "toy", "--out", out, cwd=tmp_path)
+        assert done.code == 2
+        assert "name a new one" in done.err
+        assert not done.err.count("Traceback")
+    assert not list(tmp_path.iterdir())

@@ -19,6 +19,7 @@ from galafed import __version__, cli_data
 from galafed.cli_data import use_data
 from galafed.config import read_toml, resolve, set_value
 from galafed.errors import ConfigError, GalafedError, SaveError
+from galafed.report.console import console
 from galafed.runs.folders import check_free, load_config
 
 RUNS = Path("runs")
@@ -102,10 +103,10 @@ def show(run: Positional[Path], /, *, as_json: Annotated[bool, arg(name="json")]
     if as_json:
         _print_json(found)
     elif found["done"]:
-        _console().print(summary_table(found))
+        console().print(summary_table(found))
     else:
         progress = f"{found['rounds_done']} of {found['rounds']} rounds done"
-        _console().print(f"{run}: {progress}; go on with 'gala resume {run}'", markup=False, highlight=False)
+        console().print(f"{run}: {progress}; go on with 'gala resume {run}'", markup=False, highlight=False)
 
 
 def compare(runs: Positional[tuple[Path, ...]], /, *, as_json: Annotated[bool, arg(name="json")] = False) -> None:
@@ -124,7 +125,7 @@ def compare(runs: Positional[tuple[Path, ...]], /, *, as_json: Annotated[bool, a
     if as_json:
         _print_json(rows)
     else:
-        _console().print(comparison_table(rows))
+        console().print(comparison_table(rows))
 
 
 def ls(
@@ -148,7 +149,7 @@ def ls(
     if as_json:
         _print_json(rows)
     else:
-        _console().print(listing(rows))
+        console().print(listing(rows))
 
 
 def reproduce(
@@ -165,8 +166,8 @@ def reproduce(
     """
     from galafed.studies.base import reproduce as carry_out
 
-    for path in carry_out(study, minutes=minutes, jobs=jobs, out=out, work=work, say=_console().print):
-        _console().print(f"wrote {path}")
+    for path in carry_out(study, minutes=minutes, jobs=jobs, out=out, work=work, say=console().print):
+        console().print(f"wrote {path}")
 
 
 def data() -> None:
@@ -188,7 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """The command `gala`: parse, do, and end with a documented exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if arguments == ["--version"]:
-        _console().print(f"galafed {__version__}")
+        console().print(f"galafed {__version__}")
         sys.exit(0)
     # Two programs on the same cores are slowed down many times over by threads that wait busily.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -220,8 +221,8 @@ def _watch(job: Callable[[Any], Any], folder: Path) -> None:
     from galafed.report.live import LiveDisplay, PlainDisplay
     from galafed.report.tables import summary_table
 
-    console = _console()
-    display = LiveDisplay(console) if console.is_terminal else PlainDisplay(console)
+    screen = console()
+    display = LiveDisplay(screen) if screen.is_terminal else PlainDisplay(screen)
     try:
         result = job(display)
     except KeyboardInterrupt:
@@ -230,13 +231,13 @@ def _watch(job: Callable[[Any], Any], folder: Path) -> None:
         sys.exit(130)
     finally:
         display.close()
-    console.print(summary_table(result.summary))
+    screen.print(summary_table(result.summary))
     try:
         picture = f" (picture: {draw_run(folder).name})"
     except SaveError as error:
         picture = ""
         _error(f"the run is done and saved, but not its picture: {error}")
-    console.print(f"saved in {folder}{picture}; see it again with 'gala show {folder}'", soft_wrap=True, markup=False)
+    screen.print(f"saved in {folder}{picture}; see it again with 'gala show {folder}'", soft_wrap=True, markup=False)
 
 
 def _values(config: Path | None, flags: dict[str, Any], settings: Sequence[str]) -> dict[str, Any]:
@@ -255,10 +256,6 @@ def _values(config: Path | None, flags: dict[str, Any], settings: Sequence[str])
         else:
             values[key] = value
     return values
-
-
-def _console() -> Console:
-    return Console()
 
 
 def _error(text: str) -> None:

@@ -17,6 +17,7 @@ from galafed.benchmarks.base import Benchmark, Progress, benchmarks
 from galafed.config import Run, at_least, read_toml, resolve
 from galafed.errors import ConfigError, DataError
 from galafed.registry import unknown
+from galafed.report.console import console
 from galafed.report.words import with_note
 
 Json = Annotated[bool, arg(name="json")]
@@ -40,7 +41,7 @@ def list_(*, as_json: Json = False, data: Data = None) -> None:
     if as_json:
         _print_json(records)
     else:
-        Console().print(presence_table(records))
+        console().print(presence_table(records))
 
 
 def prepare(name: Benchmark_, /, *, download: bool = False, data: Data = None) -> None:
@@ -57,7 +58,7 @@ def prepare(name: Benchmark_, /, *, download: bool = False, data: Data = None) -
         if download:
             _fetch_missing(benchmark, progress)
         benchmark.prepare(progress)
-    Console().print(f"{name} is ready: {len(benchmark.domains)} domains", markup=False)
+    console().print(f"{name} is ready: {len(benchmark.domains)} domains", markup=False)
 
 
 def verify(name: Benchmark_, /, *, as_json: Json = False, data: Data = None) -> None:
@@ -78,7 +79,7 @@ def verify(name: Benchmark_, /, *, as_json: Json = False, data: Data = None) -> 
     if as_json:
         _print_json(record)
     else:
-        Console().print(verification_tables(record))
+        console().print(verification_tables(record))
     faults = [f"{domain}: {fault}" for domain, found in record["domains"].items() for fault in found["wrong"]]
     if faults:
         raise DataError(f"{name} is not sound: " + "; ".join(faults))
@@ -113,7 +114,7 @@ def preview(
             rows[with_note(domain_name, domain.note)] = pick(getattr(domain, split), benchmark.classes, samples)
     title = f"{Path(name).name}: {len(benchmark.domains)} domains, {split} images, {benchmark.image_size} pixels a side"
     write_atomically(path, contact_sheet(title, rows, benchmark.classes, samples))
-    Console().print(f"wrote {path}", markup=False, soft_wrap=True)
+    console().print(f"wrote {path}", markup=False, soft_wrap=True)
 
 
 def similarity(
@@ -164,7 +165,7 @@ def similarity(
     title = f"{Path(name).name}: {run.network} trained on one domain for {epochs} epochs, seed {seed}"
     write_atomically(numbers, (json.dumps(record, indent=1) + "\n").encode())
     write_atomically(path, heatmap(title, names, found.accuracy))
-    Console().print(f"wrote {path} and {numbers}", markup=False, soft_wrap=True)
+    console().print(f"wrote {path} and {numbers}", markup=False, soft_wrap=True)
 
 
 def inspect(
@@ -194,11 +195,11 @@ def inspect(
     if as_json:
         _print_json(record | {"written": str(write) if record["usable"] and write is not None else None})
     else:
-        console = Console()
+        screen = console()
         for piece in describe(record):
-            console.print(piece, soft_wrap=True)
+            screen.print(piece, soft_wrap=True)
         if record["usable"]:
-            console.print(_next(folder, write), markup=False, soft_wrap=True)
+            screen.print(_next(folder, write), markup=False, soft_wrap=True)
     if not record["usable"]:
         raise DataError(f"{folder} cannot be used yet: " + "; ".join(record["problems"]))
 
@@ -243,19 +244,19 @@ def shown_progress() -> Iterator[Progress]:
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    screen = Console(stderr=True)
+    if not screen.is_terminal:
         told: set[str] = set()
 
         def tell(what: str, done: int, total: int) -> None:
             if what and what not in told:
                 told.add(what)
-                console.print(f"{what} …", markup=False, highlight=False)
+                screen.print(f"{what} …", markup=False, highlight=False)
 
         yield tell
         return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Bar(*columns, TimeRemainingColumn(), console=console, transient=True) as bar:
+    with Bar(*columns, TimeRemainingColumn(), console=screen, transient=True) as bar:
         task = bar.add_task("", total=None)
 
         def move(what: str, done: int, total: int) -> None:

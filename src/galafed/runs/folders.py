@@ -20,6 +20,8 @@ def load_config(folder: Path) -> Run:
 
 def check_free(folder: Path, config: Run, *, overwrite: bool) -> None:
     """Refuse, before any work, a folder that cannot be written or that holds something else."""
+    if folder.resolve() == Path.cwd():
+        raise ConfigError(f"--out {folder}: is the folder you are in; name a new one")
     if (folder / CONFIG).is_file():
         if not overwrite and load_config(folder).hash() != config.hash():
             raise ConfigError(f"--out {folder}: holds a run of another configuration; name another, or --overwrite")
