@@ -52,7 +52,7 @@ def place(raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(DigitBenchmark, "counts", COUNTS)
     monkeypatch.setenv("GALAFED_DATA", str(raw))
     monkeypatch.setenv("GALAFED_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "digits-v1"
+    return tmp_path / "cache" / "digits"
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from galafed.benchmarks.store import (
+from galafed.benchmarks.store import (, recipe
     MANIFEST,
     ArrayStore,
     CachedArrays,
@@ -222,7 +222,7 @@ WRITER = """
 import sys
 from pathlib import Path
 import numpy
-from galafed.benchmarks.store import ArrayStore
+from galafed.benchmarks.store import ArrayStore, recipe
 store = ArrayStore(Path(sys.argv[1]))
 content = numpy.full((50, 50), int(sys.argv[2]))
 for _ in range(15):
@@ -251,3 +251,23 @@ def test_cache_folder_is_the_chosen_one(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert cache_folder() == Path.home() / "kept"
     monkeypatch.delenv("GALAFED_CACHE")
     assert cache_folder().name == "galafed"
+
+
+def test_arrays_of_another_recipe_are_not_believed(tmp_path: Path) -> None:
+    store = ArrayStore(tmp_path / "s")
+    old = CachedArrays(store, lambda: {"x": numpy.zeros(3)}, {"recipe": "old"})
+    assert old["x"].sum() == 0
+    new = CachedArrays(store, lambda: {"x": numpy.ones(3)}, {"recipe": "new"})
+    assert new["x"].sum() == 3
+    assert store.load("x").sum() == 3
+    again = CachedArrays(store, lambda: {"x": numpy.full(3, 7.0)}, {"recipe": "new"})
+    assert again["x"].sum() == 3
+
+
+def test_recipe_changes_with_the_text_of_any_file(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x = 1")
+    (tmp_path / "b.py").write_text("y = 2")
+    before = recipe(tmp_path)
+    assert before == recipe(tmp_path / "a.py", tmp_path / "b.py")
+    (tmp_path / "b.py").write_text("y = 3")
+    assert recipe(tmp_path) != before

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from galafed import transforms
 from galafed.benchmarks.base import Benchmark, Domain, Split, benchmarks
-from galafed.benchmarks.store import ArrayStore, CachedArrays, cache_folder
+from galafed.benchmarks.store import ArrayStore, CachedArrays, cache_folder, recipe
 from galafed.errors import ConfigError, DataError
 from galafed.lazy import numpy
 from galafed.registry import unknown
@@ -23,8 +24,7 @@ from galafed.transforms.stacking import shift_channels
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-CACHE = "mini-v1"
-"""Raise the number with any change below that alters an image, or old caches would be taken for new ones."""
+CACHE = "mini"
 
 IMAGE_SIZE = 16
 SMALL_SIZE = 10
@@ -39,7 +39,7 @@ FINE = 3 * IMAGE_SIZE
 """Digits are distorted at three times their size, then averaged down, which keeps their edges smooth."""
 INK_SIZE = 39
 """Height of an upright digit in its fine frame, before distortion."""
-MASK_THRESHOLD = 110
+MASK_THRESHOLD = 120
 """Lower closes the loops of handwritten digits, higher breaks their strokes."""
 
 FIRST_TYPESET_BASE = 10_000
@@ -72,7 +72,8 @@ class Mini(Benchmark):
     def __init__(self, settings: Any = None) -> None:
         super().__init__(settings)
         self._store = ArrayStore(cache_folder() / CACHE)
-        self._arrays = CachedArrays(self._store, build, {"benchmark": "mini", "image_size": IMAGE_SIZE})
+        made_by = recipe(__file__, transforms.__path__[0])
+        self._arrays = CachedArrays(self._store, build, {"benchmark": "mini", "recipe": made_by})
 
     def store(self, domain: str = "") -> ArrayStore:
         """One store for all domains."""

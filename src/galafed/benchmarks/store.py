@@ -172,7 +172,8 @@ class CachedArrays:
     def __getitem__(self, name: str) -> NDArray[Any]:
         if self._built is None:
             try:
-                return self._store.load(name)
+                if self._store.info() == self._info:
+                    return self._store.load(name)
             except StoreMissing:
                 pass
             except StoreDamaged as error:
@@ -183,6 +184,14 @@ class CachedArrays:
             except SaveError as error:
                 log.warning("%s Working from memory.", error)
         return self._built[name].copy()
+
+
+def recipe(*sources: str | Path) -> str:
+    """A fingerprint of the program text, files or folders, that arrays are made by: another text, other arrays."""
+    files = sorted(
+        file for source in map(Path, sources) for file in (source.glob("*.py") if source.is_dir() else [source])
+    )
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def _write(folder: Path, name: str, array: NDArray[Any]) -> dict[str, Any]:

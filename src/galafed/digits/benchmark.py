@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from galafed import transforms
 from galafed.benchmarks.base import Benchmark, Domain, Progress, Split
-from galafed.benchmarks.store import StoreDamaged, StoreMissing, cache_folder
+from galafed.benchmarks.store import StoreDamaged, StoreMissing, cache_folder, recipe
 from galafed.digits import building
 from galafed.digits.domains import COUNTS, DERIVED, REGENERATED, STAND_IN, base_of
 from galafed.digits.mapped import MappedStore
@@ -20,8 +22,7 @@ from galafed.registry import unknown
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-CACHE = "digits-v1"
-"""Raise the number with any change that alters an image, or old caches would be taken for new ones."""
+CACHE = "digits"
 
 log = logging.getLogger(__name__)
 
@@ -182,7 +183,8 @@ class DigitBenchmark(Benchmark):
 
 
 def _info(domain: str, source: Origin) -> dict[str, Any]:
-    return {"domain": domain, "note": source.note, "sources": source.files()}
+    made_by = recipe(Path(__file__).parent, transforms.__path__[0])
+    return {"domain": domain, "note": source.note, "sources": source.files(), "recipe": made_by}
 
 
 def _histogram(labels: NDArray[Any]) -> dict[str, int]:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from torch import nn
 
 from galafed.networks.base import Network, networks
-from galafed.networks.layers import Dropout
+from galafed.networks.layers import Dropout, convolutions, halved_twice
 
 
 @networks.register("digit_cnn")
@@ -19,24 +19,10 @@ class DigitCnn(Network):
 
     def __init__(self, *, classes: int, image_size: int) -> None:
         super().__init__(classes=classes, image_size=image_size)
-        side = (image_size + 1) // 2
-        side = (side + 1) // 2
-        self.feature_size = 128 * side * side
+        self.feature_size = 128 * halved_twice(image_size) ** 2
 
     def extractor(self) -> nn.Module:
-        return nn.Sequential(
-            OrderedDict(
-                conv1=nn.Conv2d(3, 64, 5, padding=2),
-                norm1=nn.BatchNorm2d(64),
-                relu1=nn.ReLU(),
-                pool1=nn.MaxPool2d(3, stride=2, padding=1),
-                conv2=nn.Conv2d(64, 128, 5, padding=2),
-                norm2=nn.BatchNorm2d(128),
-                relu2=nn.ReLU(),
-                pool2=nn.MaxPool2d(3, stride=2, padding=1),
-                flatten=nn.Flatten(),
-            )
-        )
+        return convolutions(64, 128)
 
     def predictor(self) -> nn.Module:
         return nn.Sequential(

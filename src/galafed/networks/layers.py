@@ -1,7 +1,8 @@
-"""Layers of our own: a dropout whose mask depends on nothing but a key."""
+"""Layers of our own: a dropout whose mask depends on nothing but a key, and the convolutions the CNNs share."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 
 import torch
@@ -50,6 +51,28 @@ class Dropout(nn.Module):
 
     def extra_repr(self) -> str:
         return f"p={self.p}, layer={self.layer}"
+
+
+def convolutions(first: int, second: int) -> nn.Sequential:
+    """Two 5x5 convolutions of so many channels, each with BatchNorm, ReLU and a 3x3 max-pool of stride 2; then flat."""
+    return nn.Sequential(
+        OrderedDict(
+            conv1=nn.Conv2d(3, first, 5, padding=2),
+            norm1=nn.BatchNorm2d(first),
+            relu1=nn.ReLU(),
+            pool1=nn.MaxPool2d(3, stride=2, padding=1),
+            conv2=nn.Conv2d(first, second, 5, padding=2),
+            norm2=nn.BatchNorm2d(second),
+            relu2=nn.ReLU(),
+            pool2=nn.MaxPool2d(3, stride=2, padding=1),
+            flatten=nn.Flatten(),
+        )
+    )
+
+
+def halved_twice(side: int) -> int:
+    """The side of an image after both max-pools of `convolutions`."""
+    return ((side + 1) // 2 + 1) // 2
 
 
 def dropouts(module: nn.Module) -> Iterator[Dropout]:

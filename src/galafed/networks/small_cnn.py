@@ -8,7 +8,7 @@ from typing import ClassVar
 from torch import nn
 
 from galafed.networks.base import Network, networks
-from galafed.networks.layers import Dropout
+from galafed.networks.layers import Dropout, convolutions, halved_twice
 
 
 @networks.register("small_cnn")
@@ -19,24 +19,10 @@ class SmallCnn(Network):
 
     def __init__(self, *, classes: int, image_size: int) -> None:
         super().__init__(classes=classes, image_size=image_size)
-        side = (image_size + 1) // 2
-        side = (side + 1) // 2
-        self.feature_size = 32 * side * side
+        self.feature_size = 32 * halved_twice(image_size) ** 2
 
     def extractor(self) -> nn.Module:
-        return nn.Sequential(
-            OrderedDict(
-                conv1=nn.Conv2d(3, 16, 5, padding=2),
-                norm1=nn.BatchNorm2d(16),
-                relu1=nn.ReLU(),
-                pool1=nn.MaxPool2d(3, stride=2, padding=1),
-                conv2=nn.Conv2d(16, 32, 5, padding=2),
-                norm2=nn.BatchNorm2d(32),
-                relu2=nn.ReLU(),
-                pool2=nn.MaxPool2d(3, stride=2, padding=1),
-                flatten=nn.Flatten(),
-            )
-        )
+        return convolutions(16, 32)
 
     def predictor(self) -> nn.Module:
         return nn.Sequential(

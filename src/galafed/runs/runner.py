@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import tomli_w
 import torch
@@ -28,28 +28,25 @@ from galafed.runs.selection import selected
 from galafed.runs.summary import summarise
 
 
-class Observer(Protocol):
-    """Someone who watches a run; what it shows has no effect on it."""
+class Observer:
+    """Watches a run; this one sees nothing. What an observer shows has no effect on the run."""
 
     def started(
         self, config: Run, folder: Path, history: tuple[Mapping[str, Any], ...], notes: Mapping[str, str]
-    ) -> None: ...
-    def phase(self, task: str, done: int, asked: int) -> None: ...
-    def round_done(self, line: Mapping[str, Any]) -> None: ...
-    def notice(self, text: str) -> None: ...
-    def finished(self, summary: Mapping[str, Any]) -> None: ...
+    ) -> None:
+        """A run begins, or goes on after the rounds of `history`."""
 
+    def phase(self, task: str, done: int, asked: int) -> None:
+        """So many of the clients that were asked for a task have answered."""
 
-class Silent:
-    """Watches nothing."""
+    def round_done(self, line: Mapping[str, Any]) -> None:
+        """A round is done and saved."""
 
-    def started(
-        self, config: Run, folder: Path, history: tuple[Mapping[str, Any], ...], notes: Mapping[str, str]
-    ) -> None: ...
-    def phase(self, task: str, done: int, asked: int) -> None: ...
-    def round_done(self, line: Mapping[str, Any]) -> None: ...
-    def notice(self, text: str) -> None: ...
-    def finished(self, summary: Mapping[str, Any]) -> None: ...
+    def notice(self, text: str) -> None:
+        """Something the user should know."""
+
+    def finished(self, summary: Mapping[str, Any]) -> None:
+        """The run is done."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +64,7 @@ class Result:
 
 def start(config: Run, folder: Path, observer: Observer | None = None, *, overwrite: bool = False) -> Result:
     """Run a configuration in a folder; an unfinished run of the same configuration there is gone on with."""
-    observer = observer or Silent()
+    observer = observer or Observer()
     check_free(folder, config, overwrite=overwrite)
     if overwrite and (folder / CONFIG).exists():
         with _locked(folder):  # not under the feet of another process
@@ -89,7 +86,7 @@ def start(config: Run, folder: Path, observer: Observer | None = None, *, overwr
 
 def resume(folder: Path, observer: Observer | None = None) -> Result:
     """Go on with a run from its newest valid checkpoint, or tell a finished one's summary."""
-    observer = observer or Silent()
+    observer = observer or Observer()
     config = load_config(folder)
     with _locked(folder):
         if (found := _finished(folder)) is not None:
