@@ -17,13 +17,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from galafed.benchmarks.store import (, recipe
+from galafed.benchmarks.store import (
     MANIFEST,
     ArrayStore,
     CachedArrays,
     StoreDamaged,
     StoreMissing,
     cache_folder,
+    recipe,
 )
 from galafed.errors import SaveError
 
@@ -222,7 +223,7 @@ WRITER = """
 import sys
 from pathlib import Path
 import numpy
-from galafed.benchmarks.store import ArrayStore, recipe
+from galafed.benchmarks.store import ArrayStore
 store = ArrayStore(Path(sys.argv[1]))
 content = numpy.full((50, 50), int(sys.argv[2]))
 for _ in range(15):
@@ -255,12 +256,12 @@ def test_cache_folder_is_the_chosen_one(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 def test_arrays_of_another_recipe_are_not_believed(tmp_path: Path) -> None:
     store = ArrayStore(tmp_path / "s")
-    old = CachedArrays(store, lambda: {"x": numpy.zeros(3)}, {"recipe": "old"})
+    old = CachedArrays(store, lambda: {"x": np.zeros(3)}, {"recipe": "old"})
     assert old["x"].sum() == 0
-    new = CachedArrays(store, lambda: {"x": numpy.ones(3)}, {"recipe": "new"})
+    new = CachedArrays(store, lambda: {"x": np.ones(3)}, {"recipe": "new"})
     assert new["x"].sum() == 3
     assert store.load("x").sum() == 3
-    again = CachedArrays(store, lambda: {"x": numpy.full(3, 7.0)}, {"recipe": "new"})
+    again = CachedArrays(store, lambda: {"x": np.full(3, 7.0)}, {"recipe": "new"})
     assert again["x"].sum() == 3
 
 
