@@ -171,7 +171,11 @@ def where_to_get(name: str) -> str:
     what = ", ".join(file.name for file in entry.files) or entry.by_hand
     chosen = os.environ.get("GALAFED_DATA")
     folder = Path(chosen).expanduser() if chosen else raw_folder()
-    return f"Get {entry.title} from {entry.page} (licence: {entry.licence}): {what}; put it into {folder / name}."
+    self_service = ", or let 'gala data prepare BENCHMARK --download' fetch it" if entry.files else ""
+    return (
+        f"Get {entry.title} from {entry.page} (licence: {entry.licence}): {what}; put it into {folder / name}"
+        f"{self_service}."
+    )
 
 
 def fetch(name: str, folder: Path | None = None, progress: Progress | None = None) -> tuple[Path, ...]:
