@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from galafed.errors import DataError, SaveError
 from galafed.lazy import numpy
+from galafed.runs.files import sync_folder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,9 +69,9 @@ class ArrayStore:
             body = {"info": dict(info), "arrays": entries}
             manifest = json.dumps({"checksum": _checksum(body), **body}, indent=1)
             _write_synced(temporary / MANIFEST, manifest.encode())
-            _sync_folder(temporary)
+            sync_folder(temporary)
             self._put_in_place(temporary, manifest)
-            _sync_folder(parent)
+            sync_folder(parent)
         except OSError as error:
             raise SaveError(
                 f"{self.folder} could not be written ({error.strerror or error}); "
@@ -213,15 +214,6 @@ def _write_synced(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # not every system can sync a folder; the files themselves are synced
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _remove(path: Path) -> None:

@@ -68,12 +68,13 @@ def _is_running(pid: str) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the disk has a folder's entries."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    """Wait until the disk has a folder's entries, where the system can; the files themselves are synced."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def remove(path: Path) -> None:
