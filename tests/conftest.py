@@ -1,6 +1,19 @@
 """Settings for every test, made before torch is imported."""
 
 import os
+from collections.abc import Iterator
 
 # Tests run side by side on few cores; threads that wait busily would slow each other down many times over.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Work this small is done before a second thread has woken up."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

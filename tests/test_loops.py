@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import pytest
@@ -30,15 +29,6 @@ SGD: dict[str, Any] = {
     "epochs": 1,
 }
 STREAM = (3, "round", 0, "train", "a")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Work this small is done before a second thread has woken up."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 class Tiny(Network):

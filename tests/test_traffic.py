@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -30,15 +30,6 @@ CENTROIDS = 10 * 8192 * 4 + 10 * 4
 HEAD_STATISTICS = 2 * (3072 + 100) * 4 + 2 * 8
 ARGUMENTS = 2000
 """More than the tasks' arguments of a round take as text, per client."""
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Work this small is done before a second thread has woken up."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @cache

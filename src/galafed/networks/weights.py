@@ -59,7 +59,7 @@ def recipe(name: str, checkpoint: str) -> str:
     target = places(name)[-1]
     return (
         f"  mkdir -p {target.parent}\n"
-        '  python -c "import torch, safetensors.torch as s; '
-        "s.save_file({k: v.contiguous().clone() for k, v in "
-        f"torch.load('{checkpoint}', weights_only=True).items()}}, '{target}')\""
+        '  python -c "from torch import load; from safetensors.torch import save_file; '
+        "save_file({k: v.contiguous().clone() for k, v in "
+        f"load('{checkpoint}', weights_only=True).items()}}, '{target}')\""
     )

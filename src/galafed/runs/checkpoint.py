@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
+from safetensors.torch import load as tensors_of
+from safetensors.torch import save as bytes_of
 
 from galafed.errors import CheckpointError
 from galafed.model import Model, State
@@ -58,7 +59,7 @@ def save(run_folder: Path, checkpoint: Checkpoint) -> None:
     with new_folder(path) as temporary:
         files = {}
         for name, flat in tensors.items():
-            content = safetensors.torch.save(flat)
+            content = bytes_of(flat)
             files[f"{name}.safetensors"] = hashlib.sha256(content).hexdigest()
             write_durably(temporary / f"{name}.safetensors", content)
         body = {
@@ -150,7 +151,7 @@ def _flat(parts: Mapping[str, State]) -> dict[str, Any]:
 
 def _nested(content: bytes) -> dict[str, State]:
     parts: dict[str, State] = {}
-    for key, value in safetensors.torch.load(content).items():
+    for key, value in tensors_of(content).items():
         part, _, name = key.rpartition("|")
         parts.setdefault(part, {})[name] = value
     return parts
