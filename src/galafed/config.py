@@ -119,9 +119,12 @@ class Run:
     seed: int = 0
     device: str = "auto"
     """cpu, cuda, cuda:1, …; auto takes a GPU where there is one."""
-    precision: Literal["float32", "float64"] = "float32"
+    precision: Literal["float32", "bfloat16", "float64"] = "float32"
+    """bfloat16: products and convolutions in bfloat16; states, statistics, losses and averages stay in float32."""
     threads: int = 2
-    """CPU threads; the same number gives the same bits."""
+    """CPU threads of an operation; the same number gives the same bits."""
+    max_clients_at_once: int = 0
+    """How many clients the engine `stacked` trains together; 0 lets it choose what fits."""
     quorum: int = 1
     """How many sources must answer each question for a round to count."""
     timeout: float = 0.0
@@ -140,6 +143,7 @@ class Run:
         at_least("rounds", self.rounds, 1)
         at_least("seed", self.seed, 0)
         at_least("threads", self.threads, 1)
+        at_least("max_clients_at_once", self.max_clients_at_once, 0)
         at_least("quorum", self.quorum, 1)
         at_least("timeout", self.timeout, 0)
         at_least("evaluate_every", self.evaluate_every, 1)

@@ -17,6 +17,7 @@ from galafed.work import Fit, Task
 if TYPE_CHECKING:
     import torch
 
+    from galafed.loops import Bench
     from galafed.networks.base import Network
 
 PhaseListener = Callable[[str, int, int], None]
@@ -25,6 +26,11 @@ PhaseListener = Callable[[str, int, int], None]
 
 class Engine(ABC):
     """Where client work is done."""
+
+    bench: Bench
+    """Where models are tested, on this side of the seam."""
+    notice: Callable[[str], None] = staticmethod(lambda text: None)
+    """Told what the user should know, a sentence at a time."""
 
     @abstractmethod
     def dispatch(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +14,9 @@ from galafed.networks.base import Network
 from galafed.networks.layers import dropouts, set_dropout_key
 from galafed.runs.seeding import array_generator, generator, seed_for
 from galafed.work import Batch, Fit, Mixed, Mode, Path, States, Step, Sweep
+
+
+NOT_FINITE = "its loss is not a finite number; lower the learning rate or look at its images and labels"
 
 
 class WorkError(RuntimeError):
@@ -41,6 +45,8 @@ class Bench:
     network: Network
     device: torch.device
     dtype: torch.dtype = torch.float32
+    products: torch.dtype | None = None
+    """A lower precision for products and convolutions; states, statistics and losses keep `dtype`."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_modules", {})
@@ -58,6 +64,10 @@ class Bench:
                 pool[part] = module.to_empty(device=self.device).to(self.dtype)
             pool[part].load_state_dict(state)
         return {part: pool[part] for part in states}
+
+    def arithmetic(self) -> AbstractContextManager[object]:
+        """The precision in which forward passes and losses are computed."""
+        return torch.autocast(self.device.type, self.products) if self.products else nullcontext()
 
     def batch(self, data: Images, index: Tensor | slice, *, labelled: bool) -> Batch:
         """The images of an index, normalised on the device; labels only where the task may see them."""
@@ -78,7 +88,7 @@ def fit(
     work: Fit, bench: Bench, data: Images, states: States, *, stream: tuple[object, ...], momentum: States
 ) -> Fitted:
     """Run a `Fit`; `stream` names the random stream of the shuffles and dropout masks."""
-    _refuse_missing_labels(work.labelled, data)
+    require(work, data)
     modules = bench.modules(states)
     set_modes(modules, work.modes)
     updated = dict.fromkeys(module for step in work.steps for module in step.update)
@@ -90,11 +100,12 @@ def fit(
         if work.mixup and batch.labels is not None:
             batch = mixed(batch, batch.labels, work.mixup, (*stream, count, "mixup"))
         for number, step in enumerate(work.steps):
-            totals[number] += _step(step, modules, optimisers, batch, (*stream, count, number))
+            with bench.arithmetic():
+                totals[number] += _step(step, modules, optimisers, batch, (*stream, count, number))
         count += 1
     losses = tuple((totals / max(count, 1)).tolist())
     if not all(map(_finite, losses)):
-        raise WorkError("its loss is not a finite number; lower the learning rate or look at its images and labels")
+        raise WorkError(NOT_FINITE)
     return Fitted(
         {name: copy_of(module.state_dict()) for name, module in modules.items()},
         {name: _momentum(modules[name], optimiser) for name, optimiser in optimisers.items()},
@@ -126,13 +137,11 @@ def _step(
 
 def sweep(work: Sweep, bench: Bench, data: Images, states: States) -> dict[str, State]:
     """Run a `Sweep`."""
-    _refuse_missing_labels(work.labelled, data)
-    if not len(data):
-        raise WorkError("it has no images")
+    require(work, data)
     modules = bench.modules(states)
     set_modes(modules, dict.fromkeys(modules, "eval"))
     totals: dict[str, Tensor] = {}
-    with torch.no_grad():
+    with torch.no_grad(), bench.arithmetic():
         for start in range(0, len(data), work.batch_size):
             batch = bench.batch(data, slice(start, start + work.batch_size), labelled=work.labelled)
             for name, value in work.measure(forward(modules, work.outputs, batch.images), batch).items():
@@ -153,8 +162,6 @@ def forward(modules: Mapping[str, nn.Module], outputs: Mapping[str, Path], image
 def shuffled_batches(images: int, batch_size: int, epochs: int, stream: tuple[object, ...]) -> Iterator[Tensor]:
     """Index batches of every epoch; a last batch of one image is left out, for it has no batch statistics."""
     for epoch in range(epochs):
-        if images < 2:
-            raise WorkError(f"it has {images} image(s); training needs at least 2")
         order = torch.randperm(images, generator=generator(*stream, "shuffle", epoch))
         for batch in torch.split(order, batch_size):
             if len(batch) > 1:
@@ -200,9 +207,14 @@ def _momentum(module: nn.Module, optimiser: torch.optim.Optimizer) -> State:
     return {name: value.clone() for name, value in buffers.items() if value is not None}
 
 
-def _refuse_missing_labels(labelled: bool, data: Images) -> None:
-    if labelled and data.labels is None:
+def require(work: Fit | Sweep, data: Images) -> None:
+    """Refuse work that the data of a client does not suffice for."""
+    if work.labelled and data.labels is None:
         raise WorkError("it has no labels, and the task needs them")
+    if isinstance(work, Fit) and work.epochs and len(data) < 2:
+        raise WorkError(f"it has {len(data)} image(s); training needs at least 2")
+    if isinstance(work, Sweep) and not len(data):
+        raise WorkError("it has no images")
 
 
 def _finite(value: float) -> bool:

@@ -6,6 +6,7 @@ Arguments are plain values, so that a task can be asked for by name at another s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from galafed.discrepancy import inter_group
 from galafed.lazy import torch
@@ -30,6 +31,23 @@ def cross_entropy(outputs: Outputs, batch: Batch) -> torch.Tensor:
 def no_loss(outputs: Outputs, batch: Batch) -> torch.Tensor:
     """0: nothing is learned, but BatchNorm statistics move."""
     return batch.images.new_zeros(())
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """scale · L_IGD of groups of heads with weights w̃ (Eq. 4); equal ones are the same loss to an engine."""
+
+    groups: tuple[tuple[tuple[str, float], ...], ...]
+    scale: float
+
+    @classmethod
+    def of(cls, groups: Sequence[Mapping[str, float]], scale: float) -> Disagreement:
+        """From plain arguments."""
+        return cls(tuple(tuple(sorted(group.items())) for group in groups), scale)
+
+    def __call__(self, outputs: Outputs, batch: Batch) -> torch.Tensor:
+        probabilities = {head: outputs[head].softmax(dim=-1) for group in self.groups for head, _ in group}
+        return self.scale * inter_group(probabilities, [dict(group) for group in self.groups])
 
 
 @task
@@ -148,10 +166,6 @@ def align(
     heads = sorted(head for group in groups for head in group)
     parts = {head: f"predictor:{head}" for head in heads}
 
-    def disagreement(outputs: Outputs, batch: Batch) -> torch.Tensor:
-        probabilities = {head: outputs[head].softmax(dim=-1) for head in heads}
-        return scale * inter_group(probabilities, groups)
-
     def finish(states: States) -> Finished:
         sends = {"extractor": states["extractor"]}
         sends |= {f"statistics:{head}": statistics(states[part]) for head, part in parts.items()}
@@ -166,7 +180,7 @@ def align(
         steps=(
             Step(
                 outputs={head: ("extractor", part) for head, part in parts.items()},
-                loss=disagreement if learn else no_loss,
+                loss=Disagreement.of(groups, scale) if learn else no_loss,
                 update=("extractor",) if learn else (),
             ),
         ),

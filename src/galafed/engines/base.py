@@ -9,16 +9,17 @@ from galafed.federation import Engine
 from galafed.registry import Registry
 
 if TYPE_CHECKING:
+    from galafed.config import Run
     from galafed.loops import Bench, Images
 
 
 class EngineFactory(Protocol):
-    """An engine class: made from a bench, the data of each client by name, and the run's seed."""
+    """An engine class: made from a bench, the data of each client by name, the run's seed and its configuration."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
 
-    def __call__(self, *, bench: Bench, data: Mapping[str, Images], seed: int) -> Engine: ...
+    def __call__(self, *, bench: Bench, data: Mapping[str, Images], seed: int, config: Run | None = None) -> Engine: ...
 
 
 engines: Registry[EngineFactory] = Registry("engine", "galafed.engines")

@@ -12,6 +12,7 @@ from galafed.model import State
 
 if TYPE_CHECKING:
     from galafed.client import Client
+    from galafed.config import Run
     from galafed.loops import Bench, Images
 
 
@@ -22,10 +23,10 @@ class Serial(Engine):
     name: ClassVar[str]
     summary: ClassVar[str] = "one client after the other in this process; the reference"
 
-    def __init__(self, *, bench: Bench, data: Mapping[str, Images], seed: int) -> None:
+    def __init__(self, *, bench: Bench, data: Mapping[str, Images], seed: int, config: Run | None = None) -> None:
         from galafed.client import Client  # needs torch, which listing the engines does not
 
-        self._bench = bench
+        self.bench = bench
         self._seed = seed
         self.clients: dict[str, Client] = {name: Client(name, d.to(bench.device)) for name, d in data.items()}
 
@@ -34,7 +35,7 @@ class Serial(Engine):
     ) -> list[Reply | Failure]:
         answers: list[Reply | Failure] = []
         for job in jobs:
-            answer = self.clients[job.client].execute(job, self._bench, self._seed)
+            answer = self.clients[job.client].execute(job, self.bench, self._seed)
             if isinstance(answer, Reply) and timeout is not None and answer.seconds > timeout:
                 reason = f"it answered after {answer.seconds:.1f} s; the time-out is {timeout:g} s"
                 answer = Failure(job.client, job.task.name, "late", reason)
@@ -48,6 +49,5 @@ class Serial(Engine):
     def restore_clients(self, states: Mapping[str, Mapping[str, State]]) -> None:
         for name, kept in states.items():
             self.clients[name].memory.run = {
-                part: {key: value.to(self._bench.device) for key, value in state.items()}
-                for part, state in kept.items()
+                part: {key: value.to(self.bench.device) for key, value in state.items()} for part, state in kept.items()
             }

@@ -25,6 +25,13 @@ def words_of(key: Tensor) -> tuple[Tensor, Tensor]:
     return (key & 0x7FFFFFFF).to(torch.int32), ((key >> 31) & 0x7FFFFFFF).to(torch.int32)
 
 
+def keep_mask(key: Tensor, layer: int, p: float, shape: torch.Size, device: torch.device) -> Tensor:
+    """Which entries of a tensor of this shape survive, for one key [] or for keys [n, 1, …] with an axis before it."""
+    low, high = words_of(key)
+    position = torch.arange(shape.numel(), dtype=torch.int32, device=device).view(shape)
+    return (mix(mix(position ^ low) + high + layer * GOLDEN) & 0xFFFFFF) >= int(p * 2**24)
+
+
 class Dropout(nn.Module):
     """y = x · m / (1 - p) with m_i = 1 where hash(key, layer, i) says so, which happens with probability 1 - p.
 
@@ -43,10 +50,7 @@ class Dropout(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.p == 0:
             return x
-        low, high = words_of(self.key)
-        position = torch.arange(x.numel(), dtype=torch.int32, device=x.device).view(x.shape)
-        bits = mix(mix(position ^ low) + high + self.layer * GOLDEN) & 0xFFFFFF
-        keep = bits >= int(self.p * 2**24)
+        keep = keep_mask(self.key, self.layer, self.p, x.shape, x.device)
         return x * keep.to(x.dtype) * (1 / (1 - self.p))
 
     def extra_repr(self) -> str:

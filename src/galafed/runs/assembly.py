@@ -41,14 +41,16 @@ class Assembly:
 def assemble(config: Run) -> Assembly:
     """Load the data and make everything the configuration names."""
     device = pick_device(config.device)
-    dtype = {"float32": torch.float32, "float64": torch.float64}[config.precision]
+    dtype = torch.float64 if config.precision == "float64" else torch.float32
+    products = torch.bfloat16 if config.precision == "bfloat16" else None
     benchmark = benchmarks.get(config.benchmark)(config.benchmark_settings)
     domains = {name: benchmark.load(name) for name in (*config.sources, config.target)}
     network = networks.get(config.network)(classes=len(benchmark.classes), image_size=benchmark.image_size)
     algorithm = algorithms.get(config.algorithm)(config.settings, config.training, rounds=config.rounds)
     data = client_data(domains, config, algorithm)
-    bench = Bench(network, device, dtype)
-    engine = engines.get(config.engine)(bench=bench, data=data, seed=config.seed)
+    engine = engines.get(config.engine)(
+        bench=Bench(network, device, dtype, products), data=data, seed=config.seed, config=config
+    )
     federation = Federation(
         engine,
         network,
@@ -61,7 +63,9 @@ def assemble(config: Run) -> Assembly:
     )
     target = domains[config.target]
     notes = {name: domain.note for name, domain in domains.items() if domain.note}
-    evaluator = Evaluator(bench, test=labelled(target.test), unlabelled=unlabelled(target.train), heads=algorithm.heads)
+    evaluator = Evaluator(
+        engine.bench, test=labelled(target.test), unlabelled=unlabelled(target.train), heads=algorithm.heads
+    )
     return Assembly(algorithm, network, engine, federation, evaluator, device, dtype, notes)
 
 

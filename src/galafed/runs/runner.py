@@ -116,6 +116,7 @@ def _rounds(config: Run, folder: Path, assembly: Assembly, state: Checkpoint, ob
     """Rounds from `state.rounds_done` to the end, a checkpoint after each, then the summary."""
     federation = assembly.federation
     federation.listener = observer.phase
+    assembly.engine.notice = observer.notice
     remove_leftovers(folder)
     _write_metrics(folder, state.history)
     observer.started(config, folder, state.history, assembly.notes)

@@ -1,0 +1,117 @@
+"""The fast engine: all clients of a phase advance together on one device."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from itertools import groupby
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, ClassVar
+
+from galafed.engines.base import engines
+from galafed.federation import Engine
+from galafed.messages import Failure, Job, Reply
+from galafed.model import State
+from galafed.work import Fit
+
+if TYPE_CHECKING:
+    from galafed.client import Client
+    from galafed.config import Run
+    from galafed.loops import Bench, Images
+    from galafed.stacking.worker import Worker
+
+Answer = Reply | Failure
+
+
+@engines.register("stacked")
+class Stacked(Engine):
+    """Equals `serial` within rounding. On a CPU, where one operation keeps one core busy, each core has its own clients."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str] = "all clients at once on one device; on a GPU many times faster"
+
+    def __init__(self, *, bench: Bench, data: Mapping[str, Images], seed: int, config: Run | None = None) -> None:
+        from galafed.client import Client  # needs torch, which listing the engines does not
+        from galafed.stacking.resident import Resident
+        from galafed.stacking.worker import Worker
+
+        resident = Resident(data, bench.device)
+        self.clients: dict[str, Client] = {name: Client(name, images) for name, images in resident.data.items()}
+        cores = len(os.sched_getaffinity(0)) if bench.device.type == "cpu" else 1
+        threads = config.threads if config is not None else cores
+        self._workers = [
+            Worker(bench, resident, self.clients, seed, self._once) for _ in range(max(1, cores // threads))
+        ]
+        self._at_once = config.max_clients_at_once if config is not None else 0
+        self._noticed: set[str] = set()
+        self.bench = self._workers[0].bench
+
+    def dispatch(self, jobs: Sequence[Job], timeout: float | None, progress: Callable[[int], None]) -> list[Answer]:
+        answers: list[Answer] = []
+        for done in self._each([chunk for task in _by_task(jobs) for chunk in self._chunks(task)]):
+            answers += [_in_time(answer, timeout) for answer in done]
+            progress(len(answers))
+        return answers
+
+    def _chunks(self, jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
+        """Jobs that are done together: as many as fit, and not so many that a worker has nothing to do."""
+        size = 1
+        if isinstance(jobs[0].task.work, Fit):
+            size = self._at_once or min(self._fitting(jobs[0].task.work), -(-len(jobs) // len(self._workers)))
+        for start in range(0, len(jobs), size):
+            yield jobs[start : start + size]
+
+    def _each(self, chunks: Sequence[Sequence[Job]]) -> Iterator[list[Answer]]:
+        """The answers to each chunk as they come; without threads where there is one worker only."""
+        if len(self._workers) == 1 or len(chunks) == 1:
+            for chunk in chunks:
+                yield self._workers[0].work(chunk)
+            return
+        free: SimpleQueue[Worker] = SimpleQueue()
+        for worker in self._workers:
+            free.put(worker)
+
+        def work(chunk: Sequence[Job]) -> list[Answer]:
+            worker = free.get()
+            try:
+                return worker.work(chunk)
+            finally:
+                free.put(worker)
+
+        with ThreadPoolExecutor(len(self._workers)) as threads:
+            for done in as_completed([threads.submit(work, chunk) for chunk in chunks]):
+                yield done.result()
+
+    def _fitting(self, work: Fit) -> int:
+        from galafed.stacking.memory import clients_at_once
+
+        return clients_at_once(work, self.bench)
+
+    def _once(self, text: str) -> None:
+        """Say something to the user, once."""
+        if text not in self._noticed:
+            self._noticed.add(text)
+            self.notice(text)
+
+    def client_states(self) -> dict[str, dict[str, State]]:
+        return {name: dict(client.memory.run) for name, client in self.clients.items() if client.memory.run}
+
+    def restore_clients(self, states: Mapping[str, Mapping[str, State]]) -> None:
+        for name, kept in states.items():
+            self.clients[name].memory.run = {
+                part: {key: value.to(self.bench.device) for key, value in state.items()} for part, state in kept.items()
+            }
+
+
+def _by_task(jobs: Sequence[Job]) -> list[list[Job]]:
+    """The jobs of each task."""
+    return [list(group) for _, group in groupby(jobs, key=lambda job: id(job.task))]
+
+
+def _in_time(answer: Answer, timeout: float | None) -> Answer:
+    """The answer, or a failure where its share of the time is over the limit."""
+    if not isinstance(answer, Reply) or timeout is None or answer.seconds <= timeout:
+        return answer
+    reason = f"it answered after {answer.seconds:.1f} s; the time-out is {timeout:g} s"
+    return Failure(answer.client, "", "late", reason)

@@ -1,0 +1,137 @@
+"""`fit` for many clients at once: the same batches, masks and steps as `galafed.loops.fit` takes for each alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from galafed.loops import NOT_FINITE, Bench, Fitted, WorkError
+from galafed.networks.layers import dropouts
+from galafed.runs.seeding import array_generator, generator, seed_for
+from galafed.stacking.lane import Draws, Lane
+from galafed.stacking.plan import Segment, arrange, batches, segments
+from galafed.stacking.resident import Resident
+from galafed.stacking.stack import Stack
+from galafed.work import Fit, States
+
+TEAMS = 4
+"""So many sets of stacks are kept for the next phase; beyond, the oldest is let go."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A client of a fit: its name, what it starts from, and its random stream."""
+
+    name: str
+    states: States
+    momentum: States
+    stream: tuple[object, ...]
+
+
+class Team:
+    """The stacks of a number of clients, and the lanes that were made for them."""
+
+    def __init__(self, bench: Bench, modules: Sequence[str], count: int) -> None:
+        self.stacks = {name: Stack(bench, name, count) for name in modules}
+        self.lanes: dict[object, Lane] = {}
+
+
+class Workspace:
+    """What fits leave for the next ones: stacks at fixed places, and lanes whose steps are recorded."""
+
+    def __init__(self, bench: Bench, resident: Resident) -> None:
+        self._bench = bench
+        self._resident = resident
+        self._teams: dict[tuple[tuple[str, ...], int], Team] = {}
+        self._capacity = max(map(len, resident.data.values()))
+
+    def fit(self, work: Fit, members: Sequence[Member]) -> list[Fitted | WorkError]:
+        """Run a `Fit` for every member, all of which have what it needs; answers in their order."""
+        sizes = [len(self._resident.data[member.name]) for member in members]
+        order = arrange(sizes, work.batch_size)
+        clients, sizes = [members[k] for k in order], [sizes[k] for k in order]
+        team = self._team(work.modules, len(clients))
+        for name, stack in team.stacks.items():
+            stack.load([client.states[name] for client in clients])
+            stack.start_momentum([client.momentum.get(name) for client in clients])
+        losses = torch.zeros(len(work.steps), len(clients), dtype=torch.float64, device=self._bench.device)
+        for epoch in range(work.epochs):
+            for segment in segments(sizes, work.batch_size):
+                lane = self._lane(team, work, segment)
+                lane.losses.zero_()
+                lane.run(self._draws(work, team, clients, sizes, segment, epoch), work.optimiser.lr)
+                losses[:, segment.start : segment.stop] += lane.losses
+        counts = torch.tensor([max(work.epochs * batches(size, work.batch_size), 1) for size in sizes])
+        means = (losses.cpu() / counts).T.tolist()
+        moved = tuple(dict.fromkeys(name for step in work.steps for name in step.update))
+        answers: list[Fitted | WorkError] = [WorkError(NOT_FINITE)] * len(clients)
+        for k, place in enumerate(order):
+            if all(map(math.isfinite, means[k])):
+                states = {name: stack.state(k) for name, stack in team.stacks.items()}
+                momentum = (
+                    {name: team.stacks[name].momentum_of(k) for name in moved} if work.optimiser.persistent else {}
+                )
+                answers[place] = Fitted(states, momentum, tuple(means[k]))
+        return answers
+
+    def _team(self, modules: tuple[str, ...], count: int) -> Team:
+        key = (modules, count)
+        if key not in self._teams:
+            while len(self._teams) >= TEAMS:
+                self._teams.pop(next(iter(self._teams)))
+            self._teams[key] = Team(self._bench, modules, count)
+        self._teams[key] = self._teams.pop(key)  # the newest is last
+        return self._teams[key]
+
+    def _lane(self, team: Team, work: Fit, segment: Segment) -> Lane:
+        """The lane for a segment: one from an earlier phase if it computes the same, whatever its learning rate."""
+        capacity = max(self._capacity // segment.length, 1) if segment.steps > 1 else 1
+        steps = tuple((tuple(step.outputs.items()), step.loss, step.update) for step in work.steps)
+        settings = (replace(work.optimiser, lr=0.0), tuple(work.modes.items()), work.labelled, bool(work.mixup))
+        key = (segment.start, segment.stop, segment.length, capacity, steps, settings)
+        if key not in team.lanes:
+            team.lanes[key] = Lane(
+                work, self._bench, self._resident, team.stacks,
+                start=segment.start, stop=segment.stop, length=segment.length, capacity=capacity,
+            )  # fmt: skip
+        return team.lanes[key]
+
+    def _draws(
+        self, work: Fit, team: Team, clients: Sequence[Member], sizes: Sequence[int], segment: Segment, epoch: int
+    ) -> Draws:
+        """The permutations, dropout keys and mixup shares of a segment, from the random streams of its clients."""
+        here = range(segment.start, segment.stop)
+        numbers = range(segment.first, segment.first + segment.steps)
+        begin, end = segment.first * work.batch_size, segment.first * work.batch_size + segment.steps * segment.length
+        orders = []
+        for k in here:
+            shuffle = generator(*clients[k].stream, "shuffle", epoch)
+            order = torch.randperm(sizes[k], generator=shuffle)[begin:end] + self._resident.first[clients[k].name]
+            orders.append(order.view(segment.steps, segment.length))
+
+        def stream(k: int, number: int) -> tuple[object, ...]:
+            return (*clients[k].stream, epoch * batches(sizes[k], work.batch_size) + number)
+
+        random = [
+            name for name, stack in team.stacks.items() if any(dropouts(stack.window(segment.start, segment.stop)))
+        ]
+        keys = {
+            name: torch.tensor(
+                [[[seed_for(*stream(k, b), s, name) for k in here] for s in range(len(work.steps))] for b in numbers]
+            )
+            for name in random
+        }
+        if not work.mixup:
+            return Draws(torch.stack(orders, dim=1), keys, None, None)
+        streams = [[(*stream(k, b), "mixup") for k in here] for b in numbers]
+        shares = [[array_generator(*s).beta(work.mixup, work.mixup) for s in row] for row in streams]
+        mates = [[torch.randperm(segment.length, generator=generator(*s)) for s in row] for row in streams]
+        return Draws(
+            torch.stack(orders, dim=1),
+            keys,
+            torch.stack([torch.stack(row) for row in mates]),
+            torch.tensor(shares, dtype=torch.float64),
+        )

@@ -1,0 +1,93 @@
+"""The weight gradient of many clients' fully connected layers and the step of SGD it is for, in one pass."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+
+@triton.jit
+def _descend(
+    x,
+    dy,
+    weight,
+    momentum,
+    low,
+    rate,
+    rows,
+    inputs,
+    outputs,
+    mu,
+    decay,
+    BO: tl.constexpr,
+    BI: tl.constexpr,
+    BR: tl.constexpr,
+):
+    """g = dyᵀ x + decay w; m = mu m + g; w = w - rate m, and w again in low precision, for a tile of the weights."""
+    client = tl.program_id(2).to(tl.int64)
+    i = tl.program_id(0) * BI + tl.arange(0, BI)
+    o = tl.program_id(1) * BO + tl.arange(0, BO)
+    place = client * inputs * outputs + o[:, None].to(tl.int64) * inputs + i[None, :]
+    inside = (o < outputs)[:, None] & (i < inputs)[None, :]
+    w = tl.load(weight + place, mask=inside, other=0.0)
+    m = tl.load(momentum + place, mask=inside, other=0.0)
+    total = tl.zeros((BO, BI), dtype=tl.float32)
+    for start in range(0, rows, BR):
+        r = start + tl.arange(0, BR)
+        a = tl.load(
+            dy + client * rows * outputs + r[:, None] * outputs + o[None, :],
+            mask=(r < rows)[:, None] & (o < outputs)[None, :],
+            other=0.0,
+        )
+        b = tl.load(
+            x + client * rows * inputs + r[:, None] * inputs + i[None, :],
+            mask=(r < rows)[:, None] & (i < inputs)[None, :],
+            other=0.0,
+        )
+        total = tl.dot(tl.trans(a), b, total)
+    m = mu * m + total + decay * w
+    w = w - tl.load(rate) * m
+    tl.store(momentum + place, m, mask=inside)
+    tl.store(weight + place, w, mask=inside)
+    tl.store(low + place, w.to(low.dtype.element_ty), mask=inside)
+
+
+def descend(
+    x: Tensor,
+    dy: Tensor,
+    weight: Tensor,
+    momentum: Tensor,
+    low: Tensor,
+    rate: Tensor,
+    *,
+    mu: float,
+    decay: float,
+    BO=64,
+    BI=128,
+    BR=128,
+    warps=8,
+    stages=1,
+) -> None:
+    n, rows, inputs = x.shape
+    outputs = dy.shape[-1]
+    grid = (triton.cdiv(inputs, BI), triton.cdiv(outputs, BO), n)
+    _descend[grid](
+        x,
+        dy,
+        weight,
+        momentum,
+        low,
+        rate,
+        rows,
+        inputs,
+        outputs,
+        mu,
+        decay,
+        BO,
+        BI,
+        BR,
+        num_warps=warps,
+        num_stages=stages,
+    )

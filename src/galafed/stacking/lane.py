@@ -1,0 +1,147 @@
+"""A lane: clients that step together, with everything a step needs at a fixed place on the device.
+
+Permutations, dropout keys and mixup's shares are drawn on the CPU before the first step, so a step asks the host for
+nothing; on a GPU it is recorded once as a CUDA graph and replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from galafed.loops import Bench, forward, set_modes
+from galafed.networks.layers import dropouts
+from galafed.stacking.graphs import Recorded
+from galafed.stacking.resident import Resident
+from galafed.stacking.stack import Stack
+from galafed.work import Batch, Fit, Mixed, Step
+
+
+class Draws:
+    """The random numbers of some steps of n clients, on the device."""
+
+    def __init__(self, order: Tensor, keys: Mapping[str, Tensor], mates: Tensor | None, shares: Tensor | None) -> None:
+        self.order = order  # [steps, n, B] numbers of images
+        self.keys = keys  # of each module with dropout: [steps, parts of a step, n]
+        self.mates = mates  # [steps, n, B] whom mixup mixes each image with, as places in the batch
+        self.shares = shares  # [steps, n] mixup's λ
+
+
+class Lane:
+    """Steps of a `Fit` for the clients `start` to `stop` of some stacks, on batches of one length."""
+
+    def __init__(
+        self,
+        work: Fit,
+        bench: Bench,
+        resident: Resident,
+        stacks: Mapping[str, Stack],
+        *,
+        start: int,
+        stop: int,
+        length: int,
+        capacity: int,
+    ) -> None:
+        self._work = work
+        self._bench = bench
+        self._resident = resident
+        self._modules: dict[str, nn.Module] = {name: stack.window(start, stop) for name, stack in stacks.items()}
+        self._count = n = stop - start
+        device = bench.device
+        self._cursor = torch.zeros(1, dtype=torch.int64, device=device)
+        self._rate = torch.zeros((), dtype=bench.dtype, device=device)
+        self._order = torch.zeros(capacity, n, length, dtype=torch.int64, device=device)
+        random = [name for name, module in self._modules.items() if any(dropouts(module))]
+        parts = len(work.steps)
+        self._keys = {name: torch.zeros(capacity, parts, n, dtype=torch.int64, device=device) for name in random}
+        self._mates = torch.zeros_like(self._order) if work.mixup else None
+        self._shares = torch.zeros(capacity, n, dtype=bench.dtype, device=device) if work.mixup else None
+        self.losses = torch.zeros(parts, n, dtype=torch.float64, device=device)
+        updated = dict.fromkeys(name for step in work.steps for name in step.update)
+        self._optimisers = {name: self._optimiser(stacks[name], name, start, stop) for name in updated}
+        self._recorded = Recorded(self._step, device)
+
+    def run(self, draws: Draws, rate: float) -> None:
+        """Take the steps these numbers were drawn for; losses add up."""
+        steps = len(draws.order)
+        self._order[:steps].copy_(draws.order)
+        for name, keys in draws.keys.items():
+            self._keys[name][:steps].copy_(keys)
+        if draws.mates is not None and draws.shares is not None and self._mates is not None:
+            self._mates[:steps].copy_(draws.mates)
+            self._shares[:steps].copy_(draws.shares)  # type: ignore[index]
+        self._cursor.zero_()
+        self._rate.fill_(rate)
+        set_modes(self._modules, self._work.modes)
+        self._recorded.run(steps)
+
+    def _step(self) -> None:
+        """One batch of every client: every `Step` of the work, each a forward pass, a backward pass and a move."""
+        batch = self._batch()
+        for number, step in enumerate(self._work.steps):
+            for name, keys in self._keys.items():
+                for layer in dropouts(self._modules[name]):
+                    layer.key = keys.index_select(0, self._cursor)[0, number]
+            self.losses[number] += self._move(step, batch).detach().double()
+        self._cursor += 1
+
+    def _batch(self) -> Batch:
+        index = self._order.index_select(0, self._cursor)[0]  # [n, B]
+        batch = self._resident.batch(self._bench, index, labelled=self._work.labelled)
+        if self._mates is None or self._shares is None or batch.labels is None:
+            return batch
+        mates = self._mates.index_select(0, self._cursor)[0]
+        share = self._shares.index_select(0, self._cursor)[0]  # [n]
+        others = torch.stack([images[order] for images, order in zip(batch.images, mates, strict=True)])
+        λ = share.view(-1, 1, 1, 1, 1)
+        images = batch.images * λ + others * (1 - λ)
+        return Batch(images, batch.labels, Mixed(share, batch.labels.gather(1, mates)))  # type: ignore[arg-type]
+
+    def _move(self, step: Step, batch: Batch) -> Tensor:
+        for name, module in self._modules.items():
+            module.requires_grad_(name in step.update)
+        with torch.set_grad_enabled(bool(step.update)), self._bench.arithmetic():
+            losses = losses_of(step, forward(self._modules, step.outputs, batch.images), batch)  # [n]
+        if step.update:
+            losses.sum().backward()  # type: ignore[no-untyped-call]
+            for name in step.update:
+                self._optimisers[name].step()
+                self._optimisers[name].zero_grad(set_to_none=True)
+        return losses
+
+    def _optimiser(self, stack: Stack, name: str, start: int, stop: int) -> torch.optim.Optimizer:
+        settings, module = self._work.optimiser, self._modules[name]
+        optimiser = torch.optim.SGD(
+            module.parameters(),
+            lr=self._rate,
+            momentum=settings.momentum,
+            weight_decay=settings.weight_decay,
+            fused=True,
+        )
+        for key, parameter in module.named_parameters():
+            optimiser.state[parameter]["momentum_buffer"] = stack.momentum[key][start:stop]
+        return optimiser
+
+
+def losses_of(step: Step, outputs: Mapping[str, Tensor], batch: Batch) -> Tensor:
+    """The loss of every client [n]: the step's own loss, told nothing of the others."""
+    if batch.images.shape[0] == 1:
+        return step.loss({name: value[0] for name, value in outputs.items()}, _only(batch)).unsqueeze(0)
+    optional = (batch.labels, batch.mixed and batch.mixed.share, batch.mixed and batch.mixed.labels)
+    present = [value for value in optional if value is not None]
+
+    def loss(outputs: Mapping[str, Tensor], images: Tensor, *rest: Tensor) -> Tensor:
+        labels = rest[0] if rest else None
+        mixed = Mixed(rest[1], rest[2]) if len(rest) > 1 else None  # type: ignore[arg-type]
+        return step.loss(outputs, Batch(images, labels, mixed))
+
+    result: Tensor = torch.func.vmap(loss)(dict(outputs), batch.images, *present)
+    return result
+
+
+def _only(batch: Batch) -> Batch:
+    """The batch of the single client of a lane."""
+    mixed = batch.mixed and Mixed(batch.mixed.share[0], batch.mixed.labels[0])  # type: ignore[index]
+    return Batch(batch.images[0], None if batch.labels is None else batch.labels[0], mixed)

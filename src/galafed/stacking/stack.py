@@ -1,0 +1,78 @@
+"""The states of one part of many clients, stacked along a first axis, and modules that look through windows at them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from galafed.loops import Bench
+from galafed.model import State
+from galafed.networks.layers import dropouts
+from galafed.stacking.twins import twin
+
+
+class Stack:
+    """Parameters, buffers [count, …] and momentum of one part of `count` clients, at a fixed place in memory."""
+
+    def __init__(self, bench: Bench, part: str, count: int) -> None:
+        self._bench = bench
+        self._part = part
+        self.count = count
+        with torch.device("meta"):
+            module = bench.network.make(part)
+        self._parameters = frozenset(name for name, _ in module.named_parameters())
+        self.values: State = {}
+        for name, value in module.state_dict().items():
+            dtype = bench.dtype if value.is_floating_point() else value.dtype
+            self.values[name] = torch.empty(count, *value.shape, dtype=dtype, device=bench.device)
+        self.momentum: State = {}
+        self._windows: dict[tuple[int, int], nn.Module] = {}
+
+    def load(self, states: Sequence[State]) -> None:
+        """Take the states of the clients, one each."""
+        for name, value in self.values.items():
+            first = states[0][name]
+            if all(state[name] is first for state in states):  # everyone starts from the same model
+                value.copy_(first)
+            else:
+                torch.stack([state[name].to(value.device) for state in states], out=value)
+
+    def start_momentum(self, kept: Sequence[State | None]) -> None:
+        """Momentum as the clients kept it, zero where they kept none."""
+        for name in self._parameters:
+            if name not in self.momentum:
+                self.momentum[name] = torch.empty_like(self.values[name])
+            self.momentum[name].zero_()
+            for k, state in enumerate(kept):
+                if state is not None:
+                    self.momentum[name][k].copy_(state[name])
+
+    def state(self, k: int) -> State:
+        """A copy of the state of client k."""
+        return {name: value[k].clone() for name, value in self.values.items()}
+
+    def momentum_of(self, k: int) -> State:
+        """A copy of the momentum of client k."""
+        return {name: value[k].clone() for name, value in self.momentum.items()}
+
+    def window(self, start: int, stop: int) -> nn.Module:
+        """A module for the clients from `start` to `stop`; what it changes is changed here."""
+        if (start, stop) not in self._windows:
+            with torch.device("meta"):
+                module = twin(self._bench.network.make(self._part), stop - start)
+            self._look(module, {name: value[start:stop] for name, value in self.values.items()})
+            self._windows[start, stop] = module
+        return self._windows[start, stop]
+
+    def _look(self, module: nn.Module, views: Mapping[str, Tensor]) -> None:
+        for name, view in views.items():
+            owner, _, own = name.rpartition(".")
+            place = module.get_submodule(owner)
+            if name in self._parameters:
+                place._parameters[own] = nn.Parameter(view, requires_grad=False)
+            else:
+                place._buffers[own] = view
+        for layer in dropouts(module):
+            layer.key = layer.key.new_zeros(layer.key.shape, device=self._bench.device)

@@ -1,0 +1,54 @@
+"""From a module to its twin for n clients: layers are replaced, whatever is built of them stays as it is."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from galafed.networks.layers import Dropout
+from galafed.stacking.layers import (
+    PerImage,
+    StackedBatchNorm,
+    StackedConv2d,
+    StackedDropout,
+    StackedFlatten,
+    StackedLinear,
+)
+
+
+class CannotStack(Exception):
+    """A layer without a twin; the message names it."""
+
+
+Twin = Callable[[Any, int], nn.Module]
+
+TWINS: dict[type[nn.Module], Twin] = {
+    nn.Conv2d: StackedConv2d,
+    nn.Linear: StackedLinear,
+    nn.BatchNorm1d: StackedBatchNorm,
+    nn.BatchNorm2d: StackedBatchNorm,
+    Dropout: StackedDropout,
+    nn.Flatten: lambda layer, count: StackedFlatten(),
+    **dict.fromkeys(
+        (nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.ZeroPad2d), lambda layer, count: PerImage(layer)
+    ),
+    **dict.fromkeys((nn.ReLU, nn.ReLU6, nn.Identity, nn.Sigmoid, nn.Tanh), lambda layer, count: layer),
+}
+
+
+def twin(module: nn.Module, count: int) -> nn.Module:
+    """The module for `count` clients, with the same names and one axis more in every tensor."""
+    if make := TWINS.get(type(module)):
+        try:
+            return make(module, count)
+        except NotImplementedError as error:
+            raise CannotStack(f"{type(module).__name__} with {error}") from None
+    own = [*module._parameters, *module._buffers]
+    if own or not module._modules:
+        raise CannotStack(f"{type(module).__name__}")
+    stacked = copy.copy(module)
+    stacked._modules = {name: twin(child, count) for name, child in module.named_children()}
+    return stacked

@@ -1,0 +1,75 @@
+"""A worker of the engine `stacked`: does the jobs of some clients together, or one after the other where it must."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from galafed.client import Begun, Client
+from galafed.loops import Bench, WorkError, require, sweep
+from galafed.messages import Failure, Job, Reply
+from galafed.stacking.fitting import Member, Workspace
+from galafed.stacking.resident import Resident
+from galafed.stacking.twins import CannotStack
+from galafed.work import Fit
+
+Answer = Reply | Failure
+
+
+class Worker:
+    """Works on a bench of its own, for clients that all workers share; no two workers have the same client at once."""
+
+    def __init__(
+        self, bench: Bench, resident: Resident, clients: Mapping[str, Client], seed: int, notice: Callable[[str], None]
+    ) -> None:
+        self.bench = replace(bench)  # modules of its own
+        self._workspace = Workspace(self.bench, resident)
+        self._clients = clients
+        self._seed = seed
+        self._notice = notice
+
+    def work(self, jobs: Sequence[Job]) -> list[Answer]:
+        """Answers to jobs of the same task."""
+        started = time.perf_counter()
+        answers: list[Answer] = []
+        ready: list[Begun] = []
+        for job in jobs:
+            begun = self._begin(job)
+            if isinstance(begun, Failure):
+                answers.append(begun)
+            else:
+                ready.append(begun)
+        if not ready:
+            return answers
+        work = ready[0].job.task.work
+        if not isinstance(work, Fit):
+            done = [sweep(work, self.bench, self._clients[b.job.client].data, b.states) for b in ready]
+            share = (time.perf_counter() - started) / len(jobs)
+            return answers + [
+                self._clients[b.job.client].finish(b.job, result, share) for b, result in zip(ready, done, strict=True)
+            ]
+        try:
+            fitted = self._workspace.fit(work, [self._member(begun) for begun in ready])
+        except CannotStack as reason:
+            self._notice(f"{reason} cannot be stacked: the clients of {jobs[0].task.name!r} train one after the other")
+            return answers + [self._clients[b.job.client].execute(b.job, self.bench, self._seed) for b in ready]
+        share = (time.perf_counter() - started) / len(jobs)
+        for begun, result in zip(ready, fitted, strict=True):
+            client = self._clients[begun.job.client]
+            failed = isinstance(result, WorkError)
+            answers.append(client.refuse(begun.job, result) if failed else client.finish(begun.job, result, share))
+        return answers
+
+    def _begin(self, job: Job) -> Begun | Failure:
+        client = self._clients[job.client]
+        begun = client.begin(job)
+        try:
+            require(job.task.work, client.data)
+        except WorkError as error:
+            return begun if isinstance(begun, Failure) else client.refuse(job, error)
+        return begun
+
+    def _member(self, begun: Begun) -> Member:
+        client = self._clients[begun.job.client]
+        return Member(client.name, begun.states, begun.momentum, client.stream(begun.job, self._seed))
