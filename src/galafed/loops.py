@@ -47,6 +47,8 @@ class Bench:
     dtype: torch.dtype = torch.float32
     products: torch.dtype | None = None
     """A lower precision for products and convolutions; states, statistics and losses keep `dtype`."""
+    sweep_batch: int = 512
+    """How many images a sweep passes over at once."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_modules", {})
@@ -142,8 +144,8 @@ def sweep(work: Sweep, bench: Bench, data: Images, states: States) -> dict[str, 
     set_modes(modules, dict.fromkeys(modules, "eval"))
     totals: dict[str, Tensor] = {}
     with torch.no_grad(), bench.arithmetic():
-        for start in range(0, len(data), work.batch_size):
-            batch = bench.batch(data, slice(start, start + work.batch_size), labelled=work.labelled)
+        for start in range(0, len(data), bench.sweep_batch):
+            batch = bench.batch(data, slice(start, start + bench.sweep_batch), labelled=work.labelled)
             for name, value in work.measure(forward(modules, work.outputs, batch.images), batch).items():
                 totals[name] = totals[name] + value.double() if name in totals else value.double()
         return {part: dict(state) for part, state in work.finish(totals, bench.dtype).items()}

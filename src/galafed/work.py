@@ -113,7 +113,6 @@ class Sweep:
     """From the sums to what is sent, in the precision of the run."""
     schema: Callable[[Network], Mapping[str, Schema]]
     labelled: bool = False
-    batch_size: int = 512
 
     @property
     def modules(self) -> tuple[str, ...]:

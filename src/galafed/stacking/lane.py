@@ -61,6 +61,11 @@ class Lane:
         self.losses = torch.zeros(parts, n, dtype=torch.float64, device=device)
         updated = dict.fromkeys(name for step in work.steps for name in step.update)
         self._optimisers = {name: self._optimiser(stacks[name], name, start, stop) for name in updated}
+        self._low = [
+            (name, layer, stacks[name].momentum[f"{path}.weight"][start:stop])
+            for name in updated
+            for path, layer in stacks[name].low_layers(self._modules[name]).items()
+        ]
         self._recorded = Recorded(self._step, device)
 
     def run(self, draws: Draws, rate: float) -> None:
@@ -109,7 +114,17 @@ class Lane:
             for name in step.update:
                 self._optimisers[name].step()
                 self._optimisers[name].zero_grad(set_to_none=True)
+            self._descend(step)
         return losses
+
+    def _descend(self, step: Step) -> None:
+        """The step of the layers whose gradients are formed in the same pass."""
+        for name, layer, momentum in self._low:
+            if name not in step.update or not layer.pending:
+                continue
+            x, dy = layer.pending[0] if len(layer.pending) == 1 else map(_joined, zip(*layer.pending, strict=True))
+            layer.pending.clear()
+            layer.descend(x, dy, momentum, self._rate, self._work.optimiser)
 
     def _optimiser(self, stack: Stack, name: str, start: int, stop: int) -> torch.optim.Optimizer:
         settings, module = self._work.optimiser, self._modules[name]
@@ -123,6 +138,11 @@ class Lane:
         for key, parameter in module.named_parameters():
             optimiser.state[parameter]["momentum_buffer"] = stack.momentum[key][start:stop]
         return optimiser
+
+
+def _joined(factors: tuple[Tensor, ...]) -> Tensor:
+    """The factors [n, R, …] of a layer that was applied several times, as one."""
+    return torch.cat(factors, dim=1)
 
 
 def losses_of(step: Step, outputs: Mapping[str, Tensor], batch: Batch) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from galafed.loops import Bench
 from galafed.model import State
 from galafed.networks.layers import dropouts
+from galafed.stacking import kernels
 from galafed.stacking.twins import twin
 
 
@@ -28,6 +30,8 @@ class Stack:
             dtype = bench.dtype if value.is_floating_point() else value.dtype
             self.values[name] = torch.empty(count, *value.shape, dtype=dtype, device=bench.device)
         self.momentum: State = {}
+        self.low: State = {}
+        self._kernels = kernels.usable(bench)
         self._windows: dict[tuple[int, int], nn.Module] = {}
 
     def load(self, states: Sequence[State]) -> None:
@@ -38,6 +42,8 @@ class Stack:
                 value.copy_(first)
             else:
                 torch.stack([state[name].to(value.device) for state in states], out=value)
+        for name, low in self.low.items():
+            low.copy_(self.values[name])
 
     def start_momentum(self, kept: Sequence[State | None]) -> None:
         """Momentum as the clients kept it, zero where they kept none."""
@@ -61,10 +67,34 @@ class Stack:
         """A module for the clients from `start` to `stop`; what it changes is changed here."""
         if (start, stop) not in self._windows:
             with torch.device("meta"):
-                module = twin(self._bench.network.make(self._part), stop - start)
+                module = self._twin(self._bench.network.make(self._part), stop - start)
             self._look(module, {name: value[start:stop] for name, value in self.values.items()})
+            self._look_low(module, start, stop)
             self._windows[start, stop] = module
         return self._windows[start, stop]
+
+    def _twin(self, module: nn.Module, count: int) -> nn.Module:
+        if not self._kernels:
+            return twin(module, count)
+        from galafed.stacking.fused import fused_twin  # needs triton
+
+        return fused_twin(module, count)
+
+    def low_layers(self, module: nn.Module) -> dict[str, Any]:
+        """The layers of a window that keep their weights in low precision too, by name; none without kernels."""
+        if not self._kernels:
+            return {}
+        from galafed.stacking.fused import low_layers
+
+        return dict(low_layers(module))
+
+    def _look_low(self, module: nn.Module, start: int, stop: int) -> None:
+        """Give layers that compute in low precision their window at the copies of their weights."""
+        for path, layer in self.low_layers(module).items():
+            name = f"{path}.weight"
+            if name not in self.low:
+                self.low[name] = self.values[name].to(kernels.LOW)
+            layer.low = self.low[name][start:stop]
 
     def _look(self, module: nn.Module, views: Mapping[str, Tensor]) -> None:
         for name, view in views.items():

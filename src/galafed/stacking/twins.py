@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from torch import nn
@@ -39,9 +40,12 @@ TWINS: dict[type[nn.Module], Twin] = {
 }
 
 
-def twin(module: nn.Module, count: int) -> nn.Module:
-    """The module for `count` clients, with the same names and one axis more in every tensor."""
-    if make := TWINS.get(type(module)):
+def twin(module: nn.Module, count: int, better: Mapping[type[nn.Module], Twin] = MappingProxyType({})) -> nn.Module:
+    """The module for `count` clients, with the same names and one axis more in every tensor.
+
+    `better` tells of layers that have a better twin than the plain one.
+    """
+    if make := better.get(type(module)) or TWINS.get(type(module)):
         try:
             return make(module, count)
         except NotImplementedError as error:
@@ -50,5 +54,5 @@ def twin(module: nn.Module, count: int) -> nn.Module:
     if own or not module._modules:
         raise CannotStack(f"{type(module).__name__}")
     stacked = copy.copy(module)
-    stacked._modules = {name: twin(child, count) for name, child in module.named_children()}
+    stacked._modules = {name: twin(child, count, better) for name, child in module.named_children()}
     return stacked

@@ -9,6 +9,8 @@ from dataclasses import replace
 from galafed.client import Begun, Client
 from galafed.loops import Bench, WorkError, require, sweep
 from galafed.messages import Failure, Job, Reply
+from galafed.stacking import kernels
+from galafed.stacking.bench import FusedBench
 from galafed.stacking.fitting import Member, Workspace
 from galafed.stacking.resident import Resident
 from galafed.stacking.twins import CannotStack
@@ -23,7 +25,8 @@ class Worker:
     def __init__(
         self, bench: Bench, resident: Resident, clients: Mapping[str, Client], seed: int, notice: Callable[[str], None]
     ) -> None:
-        self.bench = replace(bench)  # modules of its own
+        fused = kernels.usable(bench)  # in either case with modules of its own
+        self.bench = FusedBench(bench.network, bench.device, bench.dtype, bench.products) if fused else replace(bench)
         self._workspace = Workspace(self.bench, resident)
         self._clients = clients
         self._seed = seed

@@ -1,0 +1,18 @@
+"""Triton kernels for the layers that cost the most, each with the plain layer it must equal in `stacking.layers`."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import torch
+
+from galafed.loops import Bench
+
+LOW = torch.bfloat16
+"""The precision of the kernels' products."""
+
+
+def usable(bench: Bench) -> bool:
+    """Kernels are written for products in bfloat16 on a GPU; everywhere else plain PyTorch does the work."""
+    low = bench.products is LOW and bench.dtype is torch.float32
+    return low and bench.device.type == "cuda" and importlib.util.find_spec("triton") is not None

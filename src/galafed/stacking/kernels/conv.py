@@ -5,6 +5,9 @@ Images x [N, B, H, W, I], weights w [N, K·K, I, O] (a matrix for each tap), res
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
@@ -25,20 +28,19 @@ def _correlate(
     K: tl.constexpr,
     BIAS: tl.constexpr,
     BM: tl.constexpr,
-    BN: tl.constexpr,
     BK: tl.constexpr,
 ):
-    """y[p, o] = Σ_taps Σ_i x[p + tap, i] w[tap, i, o] (+ bias[o]) for a tile of BM pixels and BN channels."""
-    client = tl.program_id(2).to(tl.int64)
+    """y[p, o] = Σ_taps Σ_i x[p + tap, i] w[tap, i, o] (+ bias[o]) for a tile of BM pixels and all channels."""
+    client = tl.program_id(1).to(tl.int64)
     p = tl.program_id(0) * BM + tl.arange(0, BM)
-    o = tl.program_id(1) * BN + tl.arange(0, BN)
+    o = tl.arange(0, O)
     i = tl.arange(0, BK)
     inside = p < pixels
     row = (p // width) % height
     column = p % width
     x += client * pixels * I
     w += client * K * K * I * O
-    total = tl.zeros((BM, BN), dtype=tl.float32)
+    total = tl.zeros((BM, O), dtype=tl.float32)
     for step in range(K * K * (I // BK)):
         tap = step // (I // BK)
         block = (step % (I // BK)) * BK
@@ -177,80 +179,75 @@ def _weight_gradient_few(
     tl.store(out + place, total, mask=(k < K * K * I)[:, None])
 
 
-def correlate(x: Tensor, w: Tensor, bias: Tensor | None = None, *, BM=128, BN=128, BK=64, warps=8, stages=3) -> Tensor:
-    n, b, h, width, i = x.shape
+class Convolution(torch.autograd.Function):
+    """y [N, B, H, W, O] of images x [N, B, H, W, I] and weights [N, O, I, K, K] in float32; products in x's precision."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, bias_moves: bool) -> Tensor:
+        n, o, i, k, _ = weight.shape
+        w = weight.permute(0, 3, 4, 2, 1).to(x.dtype).reshape(n, k * k, i, o).contiguous()
+        ctx.save_for_backward(x, w)
+        ctx.bias_moves = bias_moves
+        return correlate(x, w, bias)
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
+        x, w = ctx.saved_tensors
+        dy = dy.contiguous()
+        n, taps, i, o = w.shape
+        k = math.isqrt(taps)
+        dx = d_weight = d_bias = None
+        if ctx.needs_input_grad[0]:
+            dx = correlate(dy, w.flip(1).transpose(2, 3).contiguous(), None)
+        if ctx.needs_input_grad[1]:
+            d_weight = weight_gradient(x, dy, taps).view(n, k, k, i, o).permute(0, 4, 3, 1, 2).contiguous()
+        if ctx.needs_input_grad[2]:
+            d_bias = dy.float().sum(dim=(1, 2, 3)) if ctx.bias_moves else dy.new_zeros(n, o, dtype=torch.float32)
+        return dx, d_weight, d_bias, None
+
+
+def fits(layer: Any) -> bool:
+    """Whether the kernels can do the work of a convolution."""
+    k, i, o = layer.kernel_size[0], layer.in_channels, layer.out_channels
+    same = layer.kernel_size == (k, k) and k % 2 == 1 and layer.padding == (k // 2, k // 2)
+    plain = layer.stride == layer.dilation == (1, 1) and layer.groups == 1 and layer.padding_mode == "zeros"
+    channels = o in (16, 32, 64, 128) and (i in (16, 32, 64, 128) or (i < FEW and k * k * i <= 256))
+    return bool(same and plain and channels)
+
+
+FEW = 16
+"""Fewer input channels than this are too few for a product of their own at every tap."""
+
+
+def correlate(x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
+    """y[p] = Σ_taps x[p + tap] w[tap] + bias: images [N, B, H, W, I], weights [N, K·K, I, O] -> [N, B, H, W, O]."""
+    n, b, height, width, i = x.shape
     taps, o = w.shape[1], w.shape[3]
-    y = x.new_empty(n, b, h, width, o)
-    pixels = b * h * width
-    K = int(taps**0.5)
-    if i < 16:
-        grid = (triton.cdiv(pixels, BM), n)
-        _correlate_few[grid](
-            x,
-            w,
-            x if bias is None else bias,
-            y,
-            pixels,
-            h,
-            width,
-            i,
-            o,
-            K,
-            bias is not None,
-            BM,
-            triton.next_power_of_2(taps * i),
-            num_warps=warps,
-            num_stages=stages,
-        )
-        return y
-    grid = (triton.cdiv(pixels, BM), o // min(BN, o), n)
-    _correlate[grid](
-        x,
-        w,
-        x if bias is None else bias,
-        y,
-        pixels,
-        h,
-        width,
-        i,
-        o,
-        K,
-        bias is not None,
-        BM,
-        min(BN, o),
-        BK,
-        num_warps=warps,
-        num_stages=stages,
-    )
+    k, pixels = math.isqrt(taps), b * height * width
+    y = torch.empty(n, b, height, width, o, device=x.device, dtype=x.dtype)
+    shape = (x, w, x if bias is None else bias, y, pixels, height, width, i, o, k, bias is not None)
+    grid = (triton.cdiv(pixels, 128), n)
+    if i < FEW:
+        _correlate_few[grid](*shape, BM=128, BK=triton.next_power_of_2(taps * i), num_warps=4)
+    else:
+        _correlate[grid](*shape, BM=128, BK=min(i, 64), num_warps=4, num_stages=3)
     return y
 
 
-def weight_gradient(x: Tensor, dy: Tensor, taps: int, *, parts=8, TAPS=2, BP=64, warps=8, stages=3) -> Tensor:
-    n, b, h, width, i = x.shape
-    o = dy.shape[-1]
-    pixels = b * h * width
-    K = int(taps**0.5)
+def weight_gradient(x: Tensor, dy: Tensor, taps: int) -> Tensor:
+    """Σ_p x[p + tap]ᵀ dy[p] for every tap: [N, K·K, I, O] in float32, summed in a fixed order."""
+    n, b, height, width, i = x.shape
+    o, k, pixels = dy.shape[-1], math.isqrt(taps), b * height * width
+    few = i < FEW
+    parts, pixels_at_once = (64, 128) if few else (4, 64)
+    per_part = triton.cdiv(triton.cdiv(pixels, parts), pixels_at_once) * pixels_at_once
     out = torch.empty(n, parts, taps, i, o, device=x.device, dtype=torch.float32)
-    per_part = triton.cdiv(triton.cdiv(pixels, parts), BP) * BP
-    if i < 16:
-        _weight_gradient_few[(parts, n)](
-            x,
-            dy,
-            out,
-            pixels,
-            h,
-            width,
-            per_part,
-            i,
-            o,
-            K,
-            BP,
-            triton.next_power_of_2(taps * i),
-            num_warps=warps,
-            num_stages=stages,
-        )
+    shape = (x, dy, out, pixels, height, width, per_part, i, o, k)
+    if few:
+        depth = triton.next_power_of_2(taps * i)
+        _weight_gradient_few[(parts, n)](*shape, BP=pixels_at_once, BK=depth, num_warps=4, num_stages=2)
     else:
-        _weight_gradient[(triton.cdiv(taps, TAPS), parts, n)](
-            x, dy, out, pixels, h, width, per_part, i, o, K, TAPS, BP, num_warps=warps, num_stages=stages
-        )
+        at_once = 256 // i
+        grid = (triton.cdiv(taps, at_once), parts, n)
+        _weight_gradient[grid](*shape, TAPS=at_once, BP=pixels_at_once, num_warps=8, num_stages=3)
     return out.sum(1)

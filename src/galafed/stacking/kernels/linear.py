@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
@@ -55,39 +57,37 @@ def _descend(
 
 
 def descend(
-    x: Tensor,
-    dy: Tensor,
-    weight: Tensor,
-    momentum: Tensor,
-    low: Tensor,
-    rate: Tensor,
-    *,
-    mu: float,
-    decay: float,
-    BO=64,
-    BI=128,
-    BR=128,
-    warps=8,
-    stages=1,
+    x: Tensor, dy: Tensor, weight: Tensor, momentum: Tensor, low: Tensor, rate: Tensor, *, mu: float, decay: float
 ) -> None:
+    """One step of SGD of weights [N, O, I] with the gradient dyᵀ x of inputs x [N, R, I] and dy [N, R, O], in place."""
     n, rows, inputs = x.shape
     outputs = dy.shape[-1]
-    grid = (triton.cdiv(inputs, BI), triton.cdiv(outputs, BO), n)
+    grid = (triton.cdiv(inputs, 128), triton.cdiv(outputs, 64), n)
     _descend[grid](
-        x,
-        dy,
-        weight,
-        momentum,
-        low,
-        rate,
-        rows,
-        inputs,
-        outputs,
-        mu,
-        decay,
-        BO,
-        BI,
-        BR,
-        num_warps=warps,
-        num_stages=stages,
-    )
+        x, dy, weight, momentum, low, rate, rows, inputs, outputs, mu, decay, 64, 128, 64, num_warps=4, num_stages=2
+    )  # fmt: skip
+
+
+class Product(torch.autograd.Function):
+    """y = x lowᵀ + bias of inputs x [N, B, I]; the weights' gradient is left to the layer's `pending`."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, layer: Any) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.layer = layer
+        ctx.bias_moves = not (layer.before_norm and layer.training)
+        if bias is None:
+            return torch.bmm(x, layer.low.mT)
+        return torch.baddbmm(bias.unsqueeze(1).to(x.dtype), x, layer.low.mT)
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
+        (x,), layer = ctx.saved_tensors, ctx.layer
+        dy = dy.contiguous()
+        if ctx.needs_input_grad[1]:
+            layer.pending.append((x, dy))
+        d_bias = None
+        if ctx.needs_input_grad[2]:
+            n, _, outputs = dy.shape
+            d_bias = dy.float().sum(dim=1) if ctx.bias_moves else dy.new_zeros(n, outputs, dtype=torch.float32)
+        return torch.bmm(dy, layer.low) if ctx.needs_input_grad[0] else None, None, d_bias, None

@@ -1,0 +1,211 @@
+"""Layers on features [N, B, D]: dropout, and BatchNorm, ReLU and dropout as one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from galafed.networks.layers import GOLDEN
+
+
+@triton.jit
+def _mix(x):
+    """The hash of `galafed.networks.layers.mix`, on uint32."""
+    x = x ^ (x >> 16)
+    x = x * 0x7FEB352D
+    x = x ^ (x >> 15)
+    x = x * 0x846CA68B
+    return x ^ (x >> 16)
+
+
+@triton.jit
+def _kept(keys, client, position, salt, threshold):
+    """Which positions of a client's batch survive dropout: the mask of `galafed.networks.layers.keep_mask`."""
+    key = tl.load(keys + client)
+    low = (key & 0x7FFFFFFF).to(tl.uint32)
+    high = ((key >> 31) & 0x7FFFFFFF).to(tl.uint32) + salt.to(tl.uint32)
+    bits = _mix(_mix(position.to(tl.uint32) ^ low) + high)
+    return (bits & 0xFFFFFF).to(tl.int32) >= threshold
+
+
+@triton.jit
+def _dropout(x, y, keys, entries, salt, threshold, scale, BE: tl.constexpr):
+    """y = x · kept · scale."""
+    client = tl.program_id(1).to(tl.int64)
+    e = tl.program_id(0) * BE + tl.arange(0, BE)
+    inside = e < entries
+    value = tl.load(x + client * entries + e, mask=inside, other=0.0).to(tl.float32)
+    value = tl.where(_kept(keys, client, e, salt, threshold), value * scale, 0.0)
+    tl.store(y + client * entries + e, value.to(y.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _rows_forward(
+    x,
+    y,
+    weight,
+    bias,
+    running_mean,
+    running_var,
+    mean,
+    deviation,
+    keys,
+    rows,
+    columns,
+    momentum,
+    eps,
+    salt,
+    threshold,
+    scale,
+    BR: tl.constexpr,
+    BC: tl.constexpr,
+):
+    """y = dropout(relu(weight x̂ + bias)) for all rows of BC columns; their statistics are kept and move the running ones."""
+    client = tl.program_id(1).to(tl.int64)
+    r = tl.arange(0, BR)
+    c = tl.program_id(0) * BC + tl.arange(0, BC)
+    real = c < columns
+    inside = (r < rows)[:, None] & real[None, :]
+    at = r[:, None] * columns + c[None, :]
+    value = tl.load(x + client * rows * columns + at, mask=inside, other=0.0).to(tl.float32)
+    m = tl.sum(value, axis=0) / rows
+    away = tl.where(inside, value - m[None, :], 0.0)
+    variance = tl.sum(away * away, axis=0) / rows
+    d = 1.0 / tl.sqrt(variance + eps)
+    column = client * columns + c
+    old_mean = tl.load(running_mean + column, mask=real, other=0.0)
+    old_var = tl.load(running_var + column, mask=real, other=0.0)
+    tl.store(running_mean + column, old_mean + momentum * (m - old_mean), mask=real)
+    tl.store(running_var + column, old_var + momentum * (variance * (rows / (rows - 1.0)) - old_var), mask=real)
+    tl.store(mean + column, m, mask=real)
+    tl.store(deviation + column, d, mask=real)
+    w = tl.load(weight + column, mask=real, other=0.0)
+    b = tl.load(bias + column, mask=real, other=0.0)
+    result = tl.maximum(away * (d * w)[None, :] + b[None, :], 0.0)
+    result = tl.where(_kept(keys, client, at, salt, threshold), result * scale, 0.0)
+    tl.store(y + client * rows * columns + at, result.to(y.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _rows_backward(
+    x,
+    dy,
+    dx,
+    weight,
+    bias,
+    mean,
+    deviation,
+    d_weight,
+    d_bias,
+    keys,
+    rows,
+    columns,
+    salt,
+    threshold,
+    scale,
+    BR: tl.constexpr,
+    BC: tl.constexpr,
+):
+    """dx of `_rows_forward`, and the gradients of weight and bias; the mask is drawn anew."""
+    client = tl.program_id(1).to(tl.int64)
+    r = tl.arange(0, BR)
+    c = tl.program_id(0) * BC + tl.arange(0, BC)
+    real = c < columns
+    inside = (r < rows)[:, None] & real[None, :]
+    at = r[:, None] * columns + c[None, :]
+    column = client * columns + c
+    w = tl.load(weight + column, mask=real, other=0.0)
+    b = tl.load(bias + column, mask=real, other=0.0)
+    m = tl.load(mean + column, mask=real, other=0.0)
+    d = tl.load(deviation + column, mask=real, other=0.0)
+    value = tl.load(x + client * rows * columns + at, mask=inside, other=0.0).to(tl.float32)
+    normal = tl.where(inside, (value - m[None, :]) * d[None, :], 0.0)
+    g = tl.load(dy + client * rows * columns + at, mask=inside, other=0.0).to(tl.float32)
+    alive = _kept(keys, client, at, salt, threshold) & (normal * w[None, :] + b[None, :] > 0)
+    g = tl.where(alive, g * scale, 0.0)
+    first = tl.sum(g, axis=0)
+    second = tl.sum(g * normal, axis=0)
+    tl.store(d_bias + column, first, mask=real)
+    tl.store(d_weight + column, second, mask=real)
+    result = (w * d)[None, :] * (g - (first / rows)[None, :] - normal * (second / rows)[None, :])
+    tl.store(dx + client * rows * columns + at, result.to(dx.dtype.element_ty), mask=inside)
+
+
+@dataclass(frozen=True)
+class Mask:
+    """A dropout layer's share and number; a share of 0 keeps everything."""
+
+    p: float = 0.0
+    layer: int = 0
+
+    @property
+    def numbers(self) -> tuple[int, int, float]:
+        """The salt of the layer, the threshold of its bits, and the factor on what survives."""
+        return (self.layer * GOLDEN) & 0xFFFFFFFF, int(self.p * 2**24), 1 / (1 - self.p)
+
+
+class StackedMask(torch.autograd.Function):
+    """Dropout of features [N, B, D] with keys [N]."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, keys: Tensor, mask: Mask) -> Tensor:
+        ctx.save_for_backward(keys)
+        ctx.mask = mask
+        return _masked(x.contiguous(), keys, mask)
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
+        return _masked(dy.contiguous(), ctx.saved_tensors[0], ctx.mask), None, None
+
+
+class NormReluMask(torch.autograd.Function):
+    """dropout(relu(BatchNorm(x))) of features x [N, B, D] with batch statistics; running statistics move in place."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, momentum: float, eps: float,
+        keys: Tensor, mask: Mask,
+    ) -> Tensor:  # fmt: skip
+        n, rows, columns = x.shape
+        y = torch.empty_like(x)
+        m, d = torch.empty_like(mean), torch.empty_like(mean)
+        br, bc = tile(rows)
+        _rows_forward[(triton.cdiv(columns, bc), n)](
+            x, y, weight, bias, mean, variance, m, d, keys, rows, columns, momentum, eps, *mask.numbers, br, bc
+        )
+        ctx.save_for_backward(x, weight, bias, m, d, keys)
+        ctx.mask = mask
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, bias, m, d, keys = ctx.saved_tensors
+        n, rows, columns = x.shape
+        dx, dw, db = torch.empty_like(x), torch.empty_like(m), torch.empty_like(m)
+        br, bc = tile(rows)
+        _rows_backward[(triton.cdiv(columns, bc), n)](
+            x, dy.contiguous(), dx, weight, bias, m, d, dw, db, keys, rows, columns, *ctx.mask.numbers, br, bc
+        )
+        return dx, dw, db, *[None] * 6
+
+
+MOST_ROWS = 1024
+"""Batches up to this size fit the registers of one program, all rows of a few columns at a time."""
+
+
+def tile(rows: int) -> tuple[int, int]:
+    """How many rows and columns a program takes."""
+    high = max(triton.next_power_of_2(rows), 16)
+    return high, max(4096 // high, 8)
+
+
+def _masked(x: Tensor, keys: Tensor, mask: Mask) -> Tensor:
+    y = torch.empty_like(x)
+    entries = x.shape[1:].numel()
+    _dropout[(triton.cdiv(entries, 1024), x.shape[0])](x, y, keys, entries, *mask.numbers, 1024)
+    return y
