@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from collections import OrderedDict
 from typing import Any, ClassVar
 
@@ -161,7 +163,7 @@ def test_sweep_equals_one_pass_over_everything_in_eval_mode() -> None:
         expected = centroids_from(soft_sums(features, modules["predictor"](features)), features.dtype)
     before = digest({n: dict(m.state_dict()) for n, m in modules.items()})
     for size in (1, 7, 30, 512):
-        found = sweep(Sweep(**vars(work) | {"batch_size": size}), bench, data, states)["centroids"]
+        found = sweep(work, dataclasses.replace(bench, sweep_batch=size), data, states)["centroids"]
         torch.testing.assert_close(found["means"], expected["means"])
         torch.testing.assert_close(found["share"], expected["share"])
     assert digest({n: dict(m.state_dict()) for n, m in modules.items()}) == before
@@ -173,9 +175,8 @@ def test_sweep_sums_in_float64() -> None:
         measure=lambda outputs, batch: {"n": torch.tensor(2.0**24 if len(batch.images) == 4 else 1.0)},
         finish=lambda sums, dtype: {"sums": dict(sums)},
         schema=lambda network: {},
-        batch_size=4,
     )
-    bench = bench_of()
+    bench = dataclasses.replace(bench_of(), sweep_batch=4)
     total = sweep(work, bench, images(6), initial(bench, "extractor"))["sums"]["n"]
     assert total.item() == 2**24 + 1
 

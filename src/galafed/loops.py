@@ -143,10 +143,13 @@ def sweep(work: Sweep, bench: Bench, data: Images, states: States) -> dict[str, 
     modules = bench.modules(states)
     set_modes(modules, dict.fromkeys(modules, "eval"))
     totals: dict[str, Tensor] = {}
-    with torch.no_grad(), bench.arithmetic():
+    with torch.no_grad():
         for start in range(0, len(data), bench.sweep_batch):
             batch = bench.batch(data, slice(start, start + bench.sweep_batch), labelled=work.labelled)
-            for name, value in work.measure(forward(modules, work.outputs, batch.images), batch).items():
+            with bench.arithmetic():
+                outputs = forward(modules, work.outputs, batch.images)
+            outputs = {name: value.to(bench.dtype) for name, value in outputs.items()}  # sums want full precision
+            for name, value in work.measure(outputs, batch).items():
                 totals[name] = totals[name] + value.double() if name in totals else value.double()
         return {part: dict(state) for part, state in work.finish(totals, bench.dtype).items()}
 

@@ -45,7 +45,7 @@ class Network(ABC):
         pixels = images.permute(0, 3, 1, 2).to(dtype)
         if isinstance(self.mean, float) and isinstance(self.deviation, float):
             return pixels.div_(255 * self.deviation).sub_(self.mean / self.deviation)
-        for channel, (mean, deviation) in enumerate(zip(_each(self.mean), _each(self.deviation), strict=True)):
+        for channel, (mean, deviation) in enumerate(zip(channels(self.mean), channels(self.deviation), strict=True)):
             pixels[:, channel].div_(255 * deviation).sub_(mean / deviation)
         return pixels
 
@@ -78,7 +78,7 @@ class Network(ABC):
         return Model(parts)
 
 
-def _each(value: float | tuple[float, float, float]) -> tuple[float, float, float]:
+def channels(value: float | tuple[float, float, float]) -> tuple[float, float, float]:
     """A number for each of the three channels."""
     return (value, value, value) if isinstance(value, float) else value
 

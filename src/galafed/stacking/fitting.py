@@ -67,14 +67,14 @@ class Workspace:
         counts = torch.tensor([max(work.epochs * batches(size, work.batch_size), 1) for size in sizes])
         means = (losses.cpu() / counts).T.tolist()
         moved = tuple(dict.fromkeys(name for step in work.steps for name in step.update))
+        states = {name: stack.states() for name, stack in team.stacks.items()}
+        momenta = {name: team.stacks[name].momenta() for name in moved if work.optimiser.persistent}
         answers: list[Fitted | WorkError] = [WorkError(NOT_FINITE)] * len(clients)
         for k, place in enumerate(order):
             if all(map(math.isfinite, means[k])):
-                states = {name: stack.state(k) for name, stack in team.stacks.items()}
-                momentum = (
-                    {name: team.stacks[name].momentum_of(k) for name in moved} if work.optimiser.persistent else {}
-                )
-                answers[place] = Fitted(states, momentum, tuple(means[k]))
+                mine = {name: copies[k] for name, copies in states.items()}
+                momentum = {name: copies[k] for name, copies in momenta.items()}
+                answers[place] = Fitted(mine, momentum, tuple(means[k]))
         return answers
 
     def _team(self, modules: tuple[str, ...], count: int) -> Team:

@@ -14,7 +14,7 @@ from galafed.stacking.kernels.conv import Convolution, fits
 from galafed.stacking.kernels.linear import Product, descend
 from galafed.stacking.kernels.pooling import NormReluPool, pooled
 from galafed.stacking.kernels.rows import MOST_ROWS, Mask, NormReluMask, StackedMask
-from galafed.stacking.layers import StackedBatchNorm, StackedConv2d, StackedDropout, StackedLinear
+from galafed.stacking.layers import StackedDropout, StackedLinear
 from galafed.stacking.twins import Twin, twin
 from galafed.work import Sgd
 
@@ -32,11 +32,14 @@ class LowLinear(StackedLinear):
 
     def __init__(self, layer: nn.Linear, count: int) -> None:
         super().__init__(layer, count)
-        self.before_norm = False
         self.pending: list[tuple[Tensor, Tensor]] = []
 
     def forward(self, x: Tensor) -> Tensor:
-        result: Tensor = Product.apply(x.to(self.low.dtype), self.weight, self.bias, self)
+        return self.product(x, self.bias)
+
+    def product(self, x: Tensor, bias: Tensor | None) -> Tensor:
+        """x wᵀ + bias."""
+        result: Tensor = Product.apply(x.to(self.low.dtype), self.weight, bias, self)
         return result
 
     def descend(self, x: Tensor, dy: Tensor, momentum: Tensor, rate: Tensor, sgd: Sgd) -> None:
@@ -64,26 +67,25 @@ def fused_sequence(module: nn.Sequential, count: int) -> nn.Module:
     layers = {name: fused_twin(child, count) for name, child in module.named_children()}
     originals, twins = list(module.children()), list(layers.values())
     plan: list[Apply] = []
-    place = 0
-    while place < len(twins):
-        here, kinds = twins[place], tuple(type(layer) for layer in originals[place : place + 3])
-        before_norm = len(kinds) > 1 and kinds[1] in (nn.BatchNorm1d, nn.BatchNorm2d)
-        taken = 1
-        if kinds == (nn.BatchNorm2d, nn.ReLU, nn.MaxPool2d) and _pools_like_kernel(originals[place + 2]):
-            plan.append(partial(norm_relu_pool, here))
-            taken = 3
-        elif kinds[:2] == (nn.BatchNorm1d, nn.ReLU):
-            mask = twins[place + 2] if kinds[2:] == (Dropout,) else None
-            plan.append(partial(norm_relu_mask, here, mask))
-            taken = 3 if mask is not None else 2
-        elif isinstance(here, StackedConv2d) and fits(originals[place]):
-            plan.append(partial(convolve, here, before_norm))
+    while twins:
+        kinds = tuple(type(layer) for layer in originals[:4])
+        if kinds == CONVOLUTION[:4] and fits(originals[0]) and _pools_like_kernel(originals[3]):
+            flat = tuple(type(layer) for layer in originals[:5]) == CONVOLUTION
+            plan.append(partial(convolve_norm_relu_pool, twins[0], twins[1], flat))
+            taken = 5 if flat else 4
+        elif kinds[:3] == PERCEPTRON[:3]:
+            mask = twins[3] if kinds == PERCEPTRON else None
+            plan.append(partial(product_norm_relu_mask, twins[0], twins[1], mask))
+            taken = 3 if mask is None else 4
         else:
-            if isinstance(here, LowLinear):
-                here.before_norm = before_norm
-            plan.append(here)
-        place += taken
+            plan.append(twins[0])
+            taken = 1
+        del originals[:taken], twins[:taken]
     return FusedSequential(layers, plan)
+
+
+CONVOLUTION = (nn.Conv2d, nn.BatchNorm2d, nn.ReLU, nn.MaxPool2d, nn.Flatten)
+PERCEPTRON = (nn.Linear, nn.BatchNorm1d, nn.ReLU, Dropout)
 
 
 class FusedDropout(StackedDropout):
@@ -104,38 +106,31 @@ def fused_twin(module: nn.Module, count: int) -> nn.Module:
     return twin(module, count, FUSED)
 
 
-def convolve(layer: Any, before_norm: bool, x: Tensor) -> Tensor:
-    """`StackedConv2d`; where BatchNorm follows in training, the bias has no gradient: the mean takes it away again."""
-    free = not (before_norm and layer.training)
-    y: Tensor = Convolution.apply(_channels_last(x), layer.weight, layer.bias, free)
-    return y.permute(0, 1, 4, 2, 3)
-
-
-def norm_relu_pool(layer: Any, x: Tensor) -> Tensor:
-    """`StackedBatchNorm`, ReLU and max-pool."""
-    x = _channels_last(x)
-    if layer.training:
-        layer.num_batches_tracked += 1
-        y: Tensor = NormReluPool.apply(
-            x, layer.weight, layer.bias, layer.running_mean, layer.running_var, layer.momentum, layer.eps
-        )
+def convolve_norm_relu_pool(convolution: Any, norm: Any, flat: bool, x: Tensor) -> Tensor:
+    """Convolution, BatchNorm, ReLU, max-pool and, if `flat`, flattening."""
+    x = x.permute(0, 1, 3, 4, 2).to(kernels.LOW).contiguous()  # no copy where channels are last already
+    y, sums = Convolution.apply(x, convolution.weight, convolution.bias, not norm.training)
+    if norm.training:
+        result: Tensor = NormReluPool.apply(
+            y, sums, norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.num_batches_tracked,
+            norm.momentum, norm.eps, flat,
+        )  # fmt: skip
     else:
-        deviation = (layer.running_var + layer.eps).rsqrt()
-        y, _ = pooled(x, layer.running_mean, deviation, layer.weight, layer.bias)
-    return y.permute(0, 1, 4, 2, 3)
+        deviation = (norm.running_var + norm.eps).rsqrt()
+        result, _ = pooled(y, norm.running_mean, deviation, norm.weight, norm.bias, flat)
+    return result if flat else result.permute(0, 1, 4, 2, 3)
 
 
-def norm_relu_mask(layer: Any, mask: Any, x: Tensor) -> Tensor:
-    """`StackedBatchNorm`, ReLU and, where there is one, dropout."""
-    if not layer.training or x.shape[1] > MOST_ROWS:
-        y = layer(x).relu()
+def product_norm_relu_mask(linear: LowLinear, norm: Any, mask: Any, x: Tensor) -> Tensor:
+    """A fully connected layer, BatchNorm, ReLU and, where there is one, dropout."""
+    if not norm.training or x.shape[1] > MOST_ROWS:
+        y: Tensor = norm(linear(x)).relu()
         return y if mask is None else mask(y)
-    layer.num_batches_tracked += 1
     dropping = mask is not None and mask.training and mask.p > 0
-    keys = mask.key if dropping else layer.num_batches_tracked
     result: Tensor = NormReluMask.apply(
-        x.contiguous(), layer.weight, layer.bias, layer.running_mean, layer.running_var, layer.momentum, layer.eps,
-        keys, Mask(mask.p, mask.layer) if dropping else Mask(),
+        linear.product(x, None), linear.bias, norm.weight, norm.bias, norm.running_mean, norm.running_var,
+        norm.num_batches_tracked, norm.momentum, norm.eps,
+        mask.key if dropping else norm.num_batches_tracked, Mask(mask.p, mask.layer) if dropping else Mask(),
     )  # fmt: skip
     return result
 
@@ -143,11 +138,6 @@ def norm_relu_mask(layer: Any, mask: Any, x: Tensor) -> Tensor:
 def low_layers(module: nn.Module) -> dict[str, LowLinear]:
     """The layers of a module that keep their weights in low precision too, by name."""
     return {name: layer for name, layer in module.named_modules() if isinstance(layer, LowLinear)}
-
-
-def _channels_last(x: Tensor) -> Tensor:
-    """[n, B, C, H, W] -> [n, B, H, W, C] in bfloat16; no copy where it lies in memory like that."""
-    return x.permute(0, 1, 3, 4, 2).to(kernels.LOW).contiguous()
 
 
 def _pools_like_kernel(layer: Any) -> bool:

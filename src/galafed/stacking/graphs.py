@@ -7,9 +7,10 @@ from collections.abc import Callable
 import torch
 
 WARM_UP = 3
-"""Steps taken one operation after the other before recording: libraries choose their kernels in them."""
-WORTH_RECORDING = 8
-"""With fewer steps left than this, recording costs more than it saves."""
+"""Steps taken one operation after the other before recording: libraries choose their kernels in them.
+
+A step that is never taken more often than this is never recorded.
+"""
 
 
 class Recorded:
@@ -27,7 +28,7 @@ class Recorded:
             for _ in range(steps):
                 self._step()
             return
-        while steps and (self._taken < WARM_UP or (self._graph is None and self._taken + steps < WORTH_RECORDING)):
+        while steps and self._taken < WARM_UP:
             self._on_the_side()
             steps -= 1
         if steps and self._graph is None:

@@ -93,8 +93,7 @@ class Lane:
         self._cursor += 1
 
     def _batch(self) -> Batch:
-        index = self._order.index_select(0, self._cursor)[0]  # [n, B]
-        batch = self._resident.batch(self._bench, index, labelled=self._work.labelled)
+        batch = self._resident.batch(self._bench, self._order, self._cursor, labelled=self._work.labelled)
         if self._mates is None or self._shares is None or batch.labels is None:
             return batch
         mates = self._mates.index_select(0, self._cursor)[0]
@@ -110,7 +109,11 @@ class Lane:
         with torch.set_grad_enabled(bool(step.update)), self._bench.arithmetic():
             losses = losses_of(step, forward(self._modules, step.outputs, batch.images), batch)  # [n]
         if step.update:
-            losses.sum().backward()  # type: ignore[no-untyped-call]
+            moving = [p for name in step.update for p in self._modules[name].parameters()]
+            gradients = torch.autograd.grad(losses.sum(), moving, allow_unused=True)
+            for parameter, gradient in zip(moving, gradients, strict=True):
+                # The fused optimiser reads memory as it lies, and some gradients come transposed.
+                parameter.grad = None if gradient is None else gradient.contiguous()
             for name in step.update:
                 self._optimisers[name].step()
                 self._optimisers[name].zero_grad(set_to_none=True)

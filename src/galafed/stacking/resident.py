@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 from galafed.loops import Bench, Images
+from galafed.networks.base import Network, channels
+from galafed.stacking import kernels
 from galafed.work import Batch
 
 NO_LABEL = -1
@@ -22,6 +24,7 @@ class Resident:
             torch.full((len(images),), NO_LABEL) if images.labels is None else images.labels for images in data.values()
         ]
         self._labels = torch.cat(unlabelled).to(device)
+        self._normal: tuple[Tensor, Tensor] | None = None
         self.first: dict[str, int] = {}
         self.data: dict[str, Images] = {}
         place = 0
@@ -31,8 +34,23 @@ class Resident:
             self.data[name] = Images(self._images[own], None if images.labels is None else self._labels[own])
             place += len(images)
 
-    def batch(self, bench: Bench, index: Tensor, *, labelled: bool) -> Batch:
-        """The images with the numbers `index` [n, B], normalised on the device: [n, B, 3, h, w]."""
+    def batch(self, bench: Bench, order: Tensor, cursor: Tensor, *, labelled: bool) -> Batch:
+        """The images with the numbers order[cursor] of [steps, n, B], normalised on the device: [n, B, 3, h, w]."""
+        if kernels.usable(bench) and type(bench.network).prepare is Network.prepare:
+            from galafed.stacking.kernels.gather import gather  # needs triton
+
+            images, labels = gather(self._images, self._labels, order, cursor, *self._scale(bench), kernels.LOW)
+            return Batch(images, labels if labelled else None)
+        index = order.index_select(0, cursor)[0]
         flat = index.flatten()
-        images = bench.network.prepare(self._images[flat], bench.dtype).unflatten(0, index.shape)
+        images = bench.network.prepare(self._images[flat], bench.dtype).unflatten(0, index.shape)  # type: ignore[no-untyped-call]
         return Batch(images, self._labels[flat].view(index.shape) if labelled else None)
+
+    def _scale(self, bench: Bench) -> tuple[Tensor, Tensor]:
+        """Of red, green and blue: what a pixel's value is multiplied with, and what is added."""
+        if self._normal is None:
+            mean, deviation = channels(bench.network.mean), channels(bench.network.deviation)
+            factors = [1 / (255 * d) for d in deviation]
+            offsets = [-m / d for m, d in zip(mean, deviation, strict=True)]
+            self._normal = (torch.tensor(factors, device=bench.device), torch.tensor(offsets, device=bench.device))
+        return self._normal

@@ -55,13 +55,13 @@ class Stack:
                 if state is not None:
                     self.momentum[name][k].copy_(state[name])
 
-    def state(self, k: int) -> State:
-        """A copy of the state of client k."""
-        return {name: value[k].clone() for name, value in self.values.items()}
+    def states(self) -> list[State]:
+        """Copies of the clients' states; they share one copy of the whole."""
+        return _apart(self.values, self.count)
 
-    def momentum_of(self, k: int) -> State:
-        """A copy of the momentum of client k."""
-        return {name: value[k].clone() for name, value in self.momentum.items()}
+    def momenta(self) -> list[State]:
+        """Copies of the clients' momentum."""
+        return _apart(self.momentum, self.count)
 
     def window(self, start: int, stop: int) -> nn.Module:
         """A module for the clients from `start` to `stop`; what it changes is changed here."""
@@ -106,3 +106,8 @@ class Stack:
                 place._buffers[own] = view
         for layer in dropouts(module):
             layer.key = layer.key.new_zeros(layer.key.shape, device=self._bench.device)
+
+
+def _apart(values: State, count: int) -> list[State]:
+    copies = {name: value.clone() for name, value in values.items()}
+    return [{name: value[k] for name, value in copies.items()} for k in range(count)]

@@ -15,22 +15,29 @@ from torch import Tensor
 
 
 @triton.jit
+def _finish(total, bias, y, sums, client, p, inside, pixels, O: tl.constexpr, BIAS: tl.constexpr, SUMS: tl.constexpr):
+    """Add the bias, leave (Σ y, Σ y²) of the tile for BatchNorm, and write y."""
+    o = tl.arange(0, O)
+    if BIAS:
+        total += tl.load(bias + client * O + o)[None, :]
+    if SUMS:
+        seen = tl.where(inside[:, None], total, 0.0)
+        place = (client * tl.num_programs(0) + tl.program_id(0)) * 2 * O + o
+        tl.store(sums + place, tl.sum(seen, axis=0))
+        tl.store(sums + place + O, tl.sum(seen * seen, axis=0))
+    place = client * pixels * O + p[:, None].to(tl.int64) * O + o[None, :]
+    tl.store(y + place, total.to(y.dtype.element_ty), mask=inside[:, None])
+
+
+@triton.jit
 def _correlate(
-    x,
-    w,
-    bias,
-    y,
-    pixels,
-    height,
-    width,
-    I: tl.constexpr,
-    O: tl.constexpr,
-    K: tl.constexpr,
-    BIAS: tl.constexpr,
-    BM: tl.constexpr,
-    BK: tl.constexpr,
-):
-    """y[p, o] = Σ_taps Σ_i x[p + tap, i] w[tap, i, o] (+ bias[o]) for a tile of BM pixels and all channels."""
+    x, w, bias, y, sums, pixels, height, width, I: tl.constexpr, O: tl.constexpr, K: tl.constexpr,
+    BIAS: tl.constexpr, SUMS: tl.constexpr, TURNED: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """y[p, o] = Σ_taps Σ_i x[p + tap, i] w[tap, i, o] (+ bias[o]) for a tile of BM pixels and all channels.
+
+    TURNED: with w[-tap, o, i] instead, which makes of a gradient at y the one at x.
+    """
     client = tl.program_id(1).to(tl.int64)
     p = tl.program_id(0) * BM + tl.arange(0, BM)
     o = tl.arange(0, O)
@@ -49,12 +56,12 @@ def _correlate(
         here = inside & (row + down >= 0) & (row + down < height) & (column + right >= 0) & (column + right < width)
         place = (p + down * width + right) * I
         a = tl.load(x + place[:, None] + block + i[None, :], mask=here[:, None], other=0.0)
-        b = tl.load(w + (tap * I + block + i)[:, None] * O + o[None, :])
+        if TURNED:
+            b = tl.load(w + (K * K - 1 - tap) * I * O + (block + i)[:, None] + o[None, :] * I)
+        else:
+            b = tl.load(w + (tap * I + block + i)[:, None] * O + o[None, :])
         total = tl.dot(a, b, total)
-    if BIAS:
-        total += tl.load(bias + client * O + o)[None, :]
-    place = client * pixels * O + p[:, None].to(tl.int64) * O + o[None, :]
-    tl.store(y + place, total.to(y.dtype.element_ty), mask=inside[:, None])
+    _finish(total, bias, y, sums, client, p, inside, pixels, O, BIAS, SUMS)
 
 
 @triton.jit
@@ -101,20 +108,9 @@ def _weight_gradient(
 
 @triton.jit
 def _correlate_few(
-    x,
-    w,
-    bias,
-    y,
-    pixels,
-    height,
-    width,
-    I: tl.constexpr,
-    O: tl.constexpr,
-    K: tl.constexpr,
-    BIAS: tl.constexpr,
-    BM: tl.constexpr,
-    BK: tl.constexpr,
-):
+    x, w, bias, y, sums, pixels, height, width, I: tl.constexpr, O: tl.constexpr, K: tl.constexpr,
+    BIAS: tl.constexpr, SUMS: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
     """`_correlate` for very few input channels: all taps and channels side by side in one product of depth BK."""
     client = tl.program_id(1).to(tl.int64)
     p = tl.program_id(0) * BM + tl.arange(0, BM)
@@ -131,11 +127,7 @@ def _correlate_few(
     place = (p[:, None] + down[None, :] * width + right[None, :]) * I + (k % I)[None, :]
     a = tl.load(x + client * pixels * I + place, mask=here, other=0.0)
     b = tl.load(w + client * K * K * I * O + k[:, None] * O + o[None, :], mask=(k < K * K * I)[:, None], other=0.0)
-    total = tl.dot(a, b)
-    if BIAS:
-        total += tl.load(bias + client * O + o)[None, :]
-    place = client * pixels * O + p[:, None].to(tl.int64) * O + o[None, :]
-    tl.store(y + place, total.to(y.dtype.element_ty), mask=(p < pixels)[:, None])
+    _finish(tl.dot(a, b), bias, y, sums, client, p, p < pixels, pixels, O, BIAS, SUMS)
 
 
 @triton.jit
@@ -180,27 +172,34 @@ def _weight_gradient_few(
 
 
 class Convolution(torch.autograd.Function):
-    """y [N, B, H, W, O] of images x [N, B, H, W, I] and weights [N, O, I, K, K] in float32; products in x's precision."""
+    """y [N, B, H, W, O] of images x [N, B, H, W, I] and weights [N, O, I, K, K]; beside it (Σ y, Σ y²) of parts of y.
+
+    `bias_moves` tells whether the bias has a gradient: where BatchNorm follows, the mean takes the bias away again.
+    """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, bias_moves: bool) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, bias_moves: bool
+    ) -> tuple[Tensor, Tensor]:
         n, o, i, k, _ = weight.shape
-        w = weight.permute(0, 3, 4, 2, 1).to(x.dtype).reshape(n, k * k, i, o).contiguous()
+        w = torch.empty(n, k, k, i, o, dtype=x.dtype, device=x.device)
+        w = w.copy_(weight.permute(0, 3, 4, 2, 1)).view(n, k * k, i, o)
         ctx.save_for_backward(x, w)
         ctx.bias_moves = bias_moves
-        return correlate(x, w, bias)
+        y, sums = correlate(x, w, bias, sums=True)
+        ctx.mark_non_differentiable(sums)
+        return y, sums
 
     @staticmethod
-    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, dy: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         x, w = ctx.saved_tensors
         dy = dy.contiguous()
-        n, taps, i, o = w.shape
-        k = math.isqrt(taps)
+        n, _, _, o = w.shape
         dx = d_weight = d_bias = None
         if ctx.needs_input_grad[0]:
-            dx = correlate(dy, w.flip(1).transpose(2, 3).contiguous(), None)
+            dx, _ = correlate(dy, w, None, turned=True)
         if ctx.needs_input_grad[1]:
-            d_weight = weight_gradient(x, dy, taps).view(n, k, k, i, o).permute(0, 4, 3, 1, 2).contiguous()
+            d_weight = weight_gradient(x, dy, w.shape[1])
         if ctx.needs_input_grad[2]:
             d_bias = dy.float().sum(dim=(1, 2, 3)) if ctx.bias_moves else dy.new_zeros(n, o, dtype=torch.float32)
         return dx, d_weight, d_bias, None
@@ -215,33 +214,41 @@ def fits(layer: Any) -> bool:
     return bool(same and plain and channels)
 
 
+TILE = 128
+"""Pixels a program takes."""
 FEW = 16
 """Fewer input channels than this are too few for a product of their own at every tap."""
 
 
-def correlate(x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
-    """y[p] = Σ_taps x[p + tap] w[tap] + bias: images [N, B, H, W, I], weights [N, K·K, I, O] -> [N, B, H, W, O]."""
+def correlate(
+    x: Tensor, w: Tensor, bias: Tensor | None, *, sums: bool = False, turned: bool = False
+) -> tuple[Tensor, Tensor]:
+    """y[p] = Σ_taps x[p + tap] w[tap] + bias: images [N, B, H, W, I], weights [N, K·K, I, O] -> [N, B, H, W, O].
+
+    Also (Σ y, Σ y²) of tiles of pixels [N, tiles, 2, O], empty unless asked for. `turned`: from O channels back to I.
+    """
     n, b, height, width, i = x.shape
-    taps, o = w.shape[1], w.shape[3]
+    taps, o = w.shape[1], w.shape[2 if turned else 3]
     k, pixels = math.isqrt(taps), b * height * width
+    tiles = triton.cdiv(pixels, TILE)
     y = torch.empty(n, b, height, width, o, device=x.device, dtype=x.dtype)
-    shape = (x, w, x if bias is None else bias, y, pixels, height, width, i, o, k, bias is not None)
-    grid = (triton.cdiv(pixels, 128), n)
+    parts = torch.empty(n, tiles if sums else 0, 2, o, device=x.device, dtype=torch.float32)
+    shape = (x, w, x if bias is None else bias, y, parts, pixels, height, width, i, o, k, bias is not None, sums)
     if i < FEW:
-        _correlate_few[grid](*shape, BM=128, BK=triton.next_power_of_2(taps * i), num_warps=4)
+        _correlate_few[(tiles, n)](*shape, TILE, triton.next_power_of_2(taps * i), num_warps=4)
     else:
-        _correlate[grid](*shape, BM=128, BK=min(i, 64), num_warps=4, num_stages=3)
-    return y
+        _correlate[(tiles, n)](*shape, turned, TILE, min(i, 64), num_warps=4, num_stages=3)
+    return y, parts
 
 
 def weight_gradient(x: Tensor, dy: Tensor, taps: int) -> Tensor:
-    """Σ_p x[p + tap]ᵀ dy[p] for every tap: [N, K·K, I, O] in float32, summed in a fixed order."""
+    """Σ_p x[p + tap]ᵀ dy[p] for every tap, as weights lie: [N, O, I, K, K] in float32, summed in a fixed order."""
     n, b, height, width, i = x.shape
     o, k, pixels = dy.shape[-1], math.isqrt(taps), b * height * width
     few = i < FEW
     parts, pixels_at_once = (64, 128) if few else (4, 64)
     per_part = triton.cdiv(triton.cdiv(pixels, parts), pixels_at_once) * pixels_at_once
-    out = torch.empty(n, parts, taps, i, o, device=x.device, dtype=torch.float32)
+    out = torch.empty(n, parts, k, k, i, o, device=x.device, dtype=torch.float32)
     shape = (x, dy, out, pixels, height, width, per_part, i, o, k)
     if few:
         depth = triton.next_power_of_2(taps * i)
@@ -250,4 +257,6 @@ def weight_gradient(x: Tensor, dy: Tensor, taps: int) -> Tensor:
         at_once = 256 // i
         grid = (triton.cdiv(taps, at_once), parts, n)
         _weight_gradient[grid](*shape, TAPS=at_once, BP=pixels_at_once, num_warps=8, num_stages=3)
-    return out.sum(1)
+    result = torch.empty(n, o, i, k, k, device=x.device, dtype=torch.float32)
+    torch.sum(out, dim=1, out=result.permute(0, 3, 4, 2, 1))
+    return result

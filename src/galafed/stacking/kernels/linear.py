@@ -12,48 +12,47 @@ from torch import Tensor
 
 @triton.jit
 def _descend(
-    x,
-    dy,
-    weight,
-    momentum,
-    low,
-    rate,
-    rows,
-    inputs,
-    outputs,
-    mu,
-    decay,
-    BO: tl.constexpr,
-    BI: tl.constexpr,
-    BR: tl.constexpr,
-):
+    x, dy, weight, momentum, low, rate, rows, inputs, outputs, mu, decay,
+    EVEN: tl.constexpr, BO: tl.constexpr, BI: tl.constexpr, BR: tl.constexpr,
+):  # fmt: skip
     """g = dyᵀ x + decay w; m = mu m + g; w = w - rate m, and w again in low precision, for a tile of the weights."""
     client = tl.program_id(2).to(tl.int64)
     i = tl.program_id(0) * BI + tl.arange(0, BI)
     o = tl.program_id(1) * BO + tl.arange(0, BO)
     place = client * inputs * outputs + o[:, None].to(tl.int64) * inputs + i[None, :]
-    inside = (o < outputs)[:, None] & (i < inputs)[None, :]
-    w = tl.load(weight + place, mask=inside, other=0.0)
-    m = tl.load(momentum + place, mask=inside, other=0.0)
+    x += client * rows * inputs
+    dy += client * rows * outputs
+    # Asked for first, so that they are on their way while the product is formed. Masks would cost a fifth of the time.
+    if EVEN:
+        w = tl.load(weight + place)
+        m = tl.load(momentum + place)
+    else:
+        inside = (o < outputs)[:, None] & (i < inputs)[None, :]
+        w = tl.load(weight + place, mask=inside, other=0.0)
+        m = tl.load(momentum + place, mask=inside, other=0.0)
     total = tl.zeros((BO, BI), dtype=tl.float32)
     for start in range(0, rows, BR):
         r = start + tl.arange(0, BR)
-        a = tl.load(
-            dy + client * rows * outputs + r[:, None] * outputs + o[None, :],
-            mask=(r < rows)[:, None] & (o < outputs)[None, :],
-            other=0.0,
-        )
-        b = tl.load(
-            x + client * rows * inputs + r[:, None] * inputs + i[None, :],
-            mask=(r < rows)[:, None] & (i < inputs)[None, :],
-            other=0.0,
-        )
+        if EVEN:
+            a = tl.load(dy + r[:, None] * outputs + o[None, :])
+            b = tl.load(x + r[:, None] * inputs + i[None, :])
+        else:
+            a = tl.load(dy + r[:, None] * outputs + o[None, :], mask=(r < rows)[:, None] & (o < outputs)[None, :], other=0.0)
+            b = tl.load(x + r[:, None] * inputs + i[None, :], mask=(r < rows)[:, None] & (i < inputs)[None, :], other=0.0)
         total = tl.dot(tl.trans(a), b, total)
     m = mu * m + total + decay * w
     w = w - tl.load(rate) * m
-    tl.store(momentum + place, m, mask=inside)
-    tl.store(weight + place, w, mask=inside)
-    tl.store(low + place, w.to(low.dtype.element_ty), mask=inside)
+    if EVEN:
+        tl.store(momentum + place, m)
+        tl.store(weight + place, w)
+        tl.store(low + place, w.to(low.dtype.element_ty))
+    else:
+        tl.store(momentum + place, m, mask=inside)
+        tl.store(weight + place, w, mask=inside)
+        tl.store(low + place, w.to(low.dtype.element_ty), mask=inside)
+
+
+TILE = 64
 
 
 def descend(
@@ -62,9 +61,11 @@ def descend(
     """One step of SGD of weights [N, O, I] with the gradient dyᵀ x of inputs x [N, R, I] and dy [N, R, O], in place."""
     n, rows, inputs = x.shape
     outputs = dy.shape[-1]
-    grid = (triton.cdiv(inputs, 128), triton.cdiv(outputs, 64), n)
+    grid = (triton.cdiv(inputs, TILE), triton.cdiv(outputs, TILE), n)
+    even = rows % TILE == inputs % TILE == outputs % TILE == 0
     _descend[grid](
-        x, dy, weight, momentum, low, rate, rows, inputs, outputs, mu, decay, 64, 128, 64, num_warps=4, num_stages=2
+        x, dy, weight, momentum, low, rate, rows, inputs, outputs, mu, decay, even, TILE, TILE, TILE,
+        num_warps=4, num_stages=2,
     )  # fmt: skip
 
 
@@ -75,7 +76,6 @@ class Product(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, layer: Any) -> Tensor:
         ctx.save_for_backward(x)
         ctx.layer = layer
-        ctx.bias_moves = not (layer.before_norm and layer.training)
         if bias is None:
             return torch.bmm(x, layer.low.mT)
         return torch.baddbmm(bias.unsqueeze(1).to(x.dtype), x, layer.low.mT)
@@ -86,8 +86,5 @@ class Product(torch.autograd.Function):
         dy = dy.contiguous()
         if ctx.needs_input_grad[1]:
             layer.pending.append((x, dy))
-        d_bias = None
-        if ctx.needs_input_grad[2]:
-            n, _, outputs = dy.shape
-            d_bias = dy.float().sum(dim=1) if ctx.bias_moves else dy.new_zeros(n, outputs, dtype=torch.float32)
+        d_bias = dy.float().sum(dim=1) if ctx.needs_input_grad[2] else None
         return torch.bmm(dy, layer.low) if ctx.needs_input_grad[0] else None, None, d_bias, None

@@ -46,26 +46,13 @@ def _dropout(x, y, keys, entries, salt, threshold, scale, BE: tl.constexpr):
 
 @triton.jit
 def _rows_forward(
-    x,
-    y,
-    weight,
-    bias,
-    running_mean,
-    running_var,
-    mean,
-    deviation,
-    keys,
-    rows,
-    columns,
-    momentum,
-    eps,
-    salt,
-    threshold,
-    scale,
-    BR: tl.constexpr,
-    BC: tl.constexpr,
-):
-    """y = dropout(relu(weight x̂ + bias)) for all rows of BC columns; their statistics are kept and move the running ones."""
+    x, y, shift, weight, bias, running_mean, running_var, counter, mean, deviation, keys, rows, columns,
+    momentum, eps, salt, threshold, scale, SHIFT: tl.constexpr, BR: tl.constexpr, BC: tl.constexpr,
+):  # fmt: skip
+    """y = dropout(relu(weight x̂ + bias)) for all rows of BC columns; running statistics follow.
+
+    SHIFT: x lacks a constant of each column. BatchNorm would take it away again; only the running mean must know it.
+    """
     client = tl.program_id(1).to(tl.int64)
     r = tl.arange(0, BR)
     c = tl.program_id(0) * BC + tl.arange(0, BC)
@@ -80,8 +67,13 @@ def _rows_forward(
     column = client * columns + c
     old_mean = tl.load(running_mean + column, mask=real, other=0.0)
     old_var = tl.load(running_var + column, mask=real, other=0.0)
-    tl.store(running_mean + column, old_mean + momentum * (m - old_mean), mask=real)
+    seen = m
+    if SHIFT:
+        seen += tl.load(shift + column, mask=real, other=0.0)
+    tl.store(running_mean + column, old_mean + momentum * (seen - old_mean), mask=real)
     tl.store(running_var + column, old_var + momentum * (variance * (rows / (rows - 1.0)) - old_var), mask=real)
+    if tl.program_id(0) == 0:
+        tl.store(counter + client, tl.load(counter + client) + 1)
     tl.store(mean + column, m, mask=real)
     tl.store(deviation + column, d, mask=real)
     w = tl.load(weight + column, mask=real, other=0.0)
@@ -93,24 +85,9 @@ def _rows_forward(
 
 @triton.jit
 def _rows_backward(
-    x,
-    dy,
-    dx,
-    weight,
-    bias,
-    mean,
-    deviation,
-    d_weight,
-    d_bias,
-    keys,
-    rows,
-    columns,
-    salt,
-    threshold,
-    scale,
-    BR: tl.constexpr,
-    BC: tl.constexpr,
-):
+    x, dy, dx, weight, bias, mean, deviation, d_weight, d_bias, keys, rows, columns,
+    salt, threshold, scale, BR: tl.constexpr, BC: tl.constexpr,
+):  # fmt: skip
     """dx of `_rows_forward`, and the gradients of weight and bias; the mask is drawn anew."""
     client = tl.program_id(1).to(tl.int64)
     r = tl.arange(0, BR)
@@ -164,20 +141,24 @@ class StackedMask(torch.autograd.Function):
 
 
 class NormReluMask(torch.autograd.Function):
-    """dropout(relu(BatchNorm(x))) of features x [N, B, D] with batch statistics; running statistics move in place."""
+    """dropout(relu(BatchNorm(x + shift))) of features x [N, B, D] with batch statistics; no mask without keys.
+
+    The shift [N, D] has no gradient: BatchNorm takes it away again. Running statistics and counter move in place.
+    """
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, momentum: float, eps: float,
-        keys: Tensor, mask: Mask,
+        ctx: Any, x: Tensor, shift: Tensor | None, weight: Tensor, bias: Tensor, mean: Tensor, variance: Tensor,
+        counter: Tensor, momentum: float, eps: float, keys: Tensor, mask: Mask,
     ) -> Tensor:  # fmt: skip
         n, rows, columns = x.shape
         y = torch.empty_like(x)
-        m, d = torch.empty_like(mean), torch.empty_like(mean)
-        br, bc = tile(rows)
-        _rows_forward[(triton.cdiv(columns, bc), n)](
-            x, y, weight, bias, mean, variance, m, d, keys, rows, columns, momentum, eps, *mask.numbers, br, bc
-        )
+        m, d = torch.empty(2, n, columns, device=x.device)
+        high, wide = tile(rows)
+        _rows_forward[(triton.cdiv(columns, wide), n)](
+            x, y, x if shift is None else shift, weight, bias, mean, variance, counter, m, d, keys, rows, columns,
+            momentum, eps, *mask.numbers, shift is not None, high, wide,
+        )  # fmt: skip
         ctx.save_for_backward(x, weight, bias, m, d, keys)
         ctx.mask = mask
         return y
@@ -186,12 +167,15 @@ class NormReluMask(torch.autograd.Function):
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, bias, m, d, keys = ctx.saved_tensors
         n, rows, columns = x.shape
-        dx, dw, db = torch.empty_like(x), torch.empty_like(m), torch.empty_like(m)
-        br, bc = tile(rows)
-        _rows_backward[(triton.cdiv(columns, bc), n)](
-            x, dy.contiguous(), dx, weight, bias, m, d, dw, db, keys, rows, columns, *ctx.mask.numbers, br, bc
-        )
-        return dx, dw, db, *[None] * 6
+        dx = torch.empty_like(x)
+        d_weight, d_bias = torch.empty(2, n, columns, device=x.device)
+        d_shift = x.new_zeros(n, columns, dtype=torch.float32) if ctx.needs_input_grad[1] else None
+        high, wide = tile(rows)
+        _rows_backward[(triton.cdiv(columns, wide), n)](
+            x, dy.contiguous(), dx, weight, bias, m, d, d_weight, d_bias, keys, rows, columns, *ctx.mask.numbers,
+            high, wide,
+        )  # fmt: skip
+        return dx, d_shift, d_weight, d_bias, *[None] * 7
 
 
 MOST_ROWS = 1024

@@ -1,0 +1,37 @@
+"""A batch of many clients in one pass: images picked by number, normalised and rounded; labels beside them."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+
+@triton.jit
+def _gather(
+    images, labels, order, cursor, factors, offsets, out, out_labels, batch, SIZE: tl.constexpr, BLOCK: tl.constexpr
+):  # fmt: skip
+    """Image number order[cursor, p] to place p: x · factor + offset of its channel."""
+    place = tl.program_id(0).to(tl.int64)
+    number = tl.load(order + tl.load(cursor) * batch + place)
+    e = tl.arange(0, BLOCK)
+    inside = e < SIZE
+    factor = tl.load(factors + e % 3)
+    offset = tl.load(offsets + e % 3)
+    value = tl.load(images + number * SIZE + e, mask=inside, other=0).to(tl.float32)
+    tl.store(out + place * SIZE + e, (value * factor + offset).to(out.dtype.element_ty), mask=inside)
+    tl.store(out_labels + place, tl.load(labels + number))
+
+
+def gather(
+    images: Tensor, labels: Tensor, order: Tensor, cursor: Tensor, factors: Tensor, offsets: Tensor, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """Images uint8 [total, h, w, 3] by order [steps, n, B] at the step `cursor` -> [n, B, 3, h, w] and labels [n, B]."""
+    _, n, b = order.shape
+    size = images.shape[1:].numel()
+    out = torch.empty(n, b, *images.shape[1:], dtype=dtype, device=images.device)
+    chosen = torch.empty(n, b, dtype=labels.dtype, device=labels.device)
+    block = triton.next_power_of_2(size)
+    _gather[(n * b,)](images, labels, order, cursor, factors, offsets, out, chosen, n * b, size, block)
+    return out.permute(0, 1, 4, 2, 3), chosen
