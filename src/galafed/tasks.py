@@ -18,14 +18,18 @@ CLASSIFY = {"logits": ("extractor", "predictor")}
 
 
 def cross_entropy(outputs: Outputs, batch: Batch) -> torch.Tensor:
-    """ℓ(F(G(x)), y), the mean over the batch; for mixed images λ ℓ(·, y) + (1 - λ) ℓ(·, y')."""
-    logits, loss = outputs["logits"], torch.nn.functional.cross_entropy
+    """ℓ(F(G(x)), y) = -log p_y, the mean over the batch; for mixed images λ ℓ(·, y) + (1 - λ) ℓ(·, y')."""
     if batch.labels is None:
         raise ValueError("a labelled task was given an unlabelled batch")
+    logarithms = outputs["logits"].log_softmax(dim=-1)
+
+    def loss(labels: torch.Tensor) -> torch.Tensor:
+        return -logarithms.gather(-1, labels.unsqueeze(-1)).mean()
+
     if batch.mixed is None:
-        return loss(logits, batch.labels)
+        return loss(batch.labels)
     share = batch.mixed.share
-    return share * loss(logits, batch.labels) + (1 - share) * loss(logits, batch.mixed.labels)
+    return share * loss(batch.labels) + (1 - share) * loss(batch.mixed.labels)
 
 
 def no_loss(outputs: Outputs, batch: Batch) -> torch.Tensor:

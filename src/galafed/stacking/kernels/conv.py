@@ -13,6 +13,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from galafed.stacking.kernels import zeros
+
 
 @triton.jit
 def _finish(total, bias, y, sums, client, p, inside, pixels, O: tl.constexpr, BIAS: tl.constexpr, SUMS: tl.constexpr):
@@ -188,6 +190,7 @@ class Convolution(torch.autograd.Function):
         ctx.bias_moves = bias_moves
         y, sums = correlate(x, w, bias, sums=True)
         ctx.mark_non_differentiable(sums)
+        ctx.set_materialize_grads(False)
         return y, sums
 
     @staticmethod
@@ -201,7 +204,7 @@ class Convolution(torch.autograd.Function):
         if ctx.needs_input_grad[1]:
             d_weight = weight_gradient(x, dy, w.shape[1])
         if ctx.needs_input_grad[2]:
-            d_bias = dy.float().sum(dim=(1, 2, 3)) if ctx.bias_moves else dy.new_zeros(n, o, dtype=torch.float32)
+            d_bias = dy.float().sum(dim=(1, 2, 3)) if ctx.bias_moves else zeros(n, o, x.device)
         return dx, d_weight, d_bias, None
 
 
@@ -216,6 +219,9 @@ def fits(layer: Any) -> bool:
 
 TILE = 128
 """Pixels a program takes."""
+PROGRAMS = 512
+"""So many programs keep a GPU busy; with few clients, a sum over pixels is cut into more parts to have them."""
+MOST_PARTS = 128
 FEW = 16
 """Fewer input channels than this are too few for a product of their own at every tap."""
 
@@ -246,7 +252,10 @@ def weight_gradient(x: Tensor, dy: Tensor, taps: int) -> Tensor:
     n, b, height, width, i = x.shape
     o, k, pixels = dy.shape[-1], math.isqrt(taps), b * height * width
     few = i < FEW
-    parts, pixels_at_once = (64, 128) if few else (4, 64)
+    at_once = 1 if few else 256 // i  # taps
+    pixels_at_once = 128 if few else 64
+    groups = 1 if few else triton.cdiv(taps, at_once)
+    parts = min(max(triton.cdiv(PROGRAMS, groups * n), 4), MOST_PARTS)
     per_part = triton.cdiv(triton.cdiv(pixels, parts), pixels_at_once) * pixels_at_once
     out = torch.empty(n, parts, k, k, i, o, device=x.device, dtype=torch.float32)
     shape = (x, dy, out, pixels, height, width, per_part, i, o, k)
@@ -254,9 +263,7 @@ def weight_gradient(x: Tensor, dy: Tensor, taps: int) -> Tensor:
         depth = triton.next_power_of_2(taps * i)
         _weight_gradient_few[(parts, n)](*shape, BP=pixels_at_once, BK=depth, num_warps=4, num_stages=2)
     else:
-        at_once = 256 // i
-        grid = (triton.cdiv(taps, at_once), parts, n)
-        _weight_gradient[grid](*shape, TAPS=at_once, BP=pixels_at_once, num_warps=8, num_stages=3)
+        _weight_gradient[(groups, parts, n)](*shape, TAPS=at_once, BP=pixels_at_once, num_warps=8, num_stages=3)
     result = torch.empty(n, o, i, k, k, device=x.device, dtype=torch.float32)
     torch.sum(out, dim=1, out=result.permute(0, 3, 4, 2, 1))
     return result

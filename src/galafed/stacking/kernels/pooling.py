@@ -18,29 +18,37 @@ NOWHERE = tl.constexpr(9)
 
 
 @triton.jit
-def _statistics(
-    sums, mean, deviation, running_mean, running_var, counter, pixels, parts, momentum, eps,
-    C: tl.constexpr, BP: tl.constexpr,
-):  # fmt: skip
-    """Mean and 1 / √(variance + eps) of a client's channels from sums over parts; running statistics follow."""
-    client = tl.program_id(0).to(tl.int64)
-    c = tl.arange(0, C)
-    first = tl.zeros((BP, C), dtype=tl.float32)
-    second = tl.zeros((BP, C), dtype=tl.float32)
+def _two_sums(sums, client, parts, c, C: tl.constexpr, BC: tl.constexpr, BP: tl.constexpr):
+    """Both sums over all parts of [parts, 2, C] of a client, for BC channels c."""
+    first = tl.zeros((BP, BC), dtype=tl.float32)
+    second = tl.zeros((BP, BC), dtype=tl.float32)
     for start in range(0, parts, BP):
         part = start + tl.arange(0, BP)
         place = (client * parts + part)[:, None] * 2 * C + c[None, :]
         first += tl.load(sums + place, mask=(part < parts)[:, None], other=0.0)
         second += tl.load(sums + place + C, mask=(part < parts)[:, None], other=0.0)
-    m = tl.sum(first, axis=0) / pixels
-    variance = tl.maximum(tl.sum(second, axis=0) / pixels - m * m, 0.0)
+    return tl.sum(first, axis=0), tl.sum(second, axis=0)
+
+
+@triton.jit
+def _statistics(
+    sums, mean, deviation, running_mean, running_var, counter, pixels, parts, momentum, eps,
+    C: tl.constexpr, BC: tl.constexpr, BP: tl.constexpr,
+):  # fmt: skip
+    """Mean and 1 / √(variance + eps) of a client's channels from sums over parts; running statistics follow."""
+    client = tl.program_id(1).to(tl.int64)
+    c = tl.program_id(0) * BC + tl.arange(0, BC)
+    first, second = _two_sums(sums, client, parts, c, C, BC, BP)
+    m = first / pixels
+    variance = tl.maximum(second / pixels - m * m, 0.0)
     tl.store(mean + client * C + c, m)
     tl.store(deviation + client * C + c, 1.0 / tl.sqrt(variance + eps))
     old_mean = tl.load(running_mean + client * C + c)
     old_var = tl.load(running_var + client * C + c)
     tl.store(running_mean + client * C + c, old_mean + momentum * (m - old_mean))
     tl.store(running_var + client * C + c, old_var + momentum * (variance * (pixels / (pixels - 1.0)) - old_var))
-    tl.store(counter + client, tl.load(counter + client) + 1)
+    if tl.program_id(0) == 0:
+        tl.store(counter + client, tl.load(counter + client) + 1)
 
 
 @triton.jit
@@ -120,19 +128,13 @@ def _pool_sums(
 
 
 @triton.jit
-def _totals(sums, first, second, parts, C: tl.constexpr, BP: tl.constexpr):
+def _totals(sums, first, second, parts, C: tl.constexpr, BC: tl.constexpr, BP: tl.constexpr):
     """The two sums over all parts."""
-    client = tl.program_id(0).to(tl.int64)
-    c = tl.arange(0, C)
-    one = tl.zeros((BP, C), dtype=tl.float32)
-    two = tl.zeros((BP, C), dtype=tl.float32)
-    for start in range(0, parts, BP):
-        part = start + tl.arange(0, BP)
-        place = (client * parts + part)[:, None] * 2 * C + c[None, :]
-        one += tl.load(sums + place, mask=(part < parts)[:, None], other=0.0)
-        two += tl.load(sums + place + C, mask=(part < parts)[:, None], other=0.0)
-    tl.store(first + client * C + c, tl.sum(one, axis=0))
-    tl.store(second + client * C + c, tl.sum(two, axis=0))
+    client = tl.program_id(1).to(tl.int64)
+    c = tl.program_id(0) * BC + tl.arange(0, BC)
+    one, two = _two_sums(sums, client, parts, c, C, BC, BP)
+    tl.store(first + client * C + c, one)
+    tl.store(second + client * C + c, two)
 
 
 @triton.jit
@@ -178,6 +180,8 @@ def _pool_gradient(
 
 PARTS = 128
 """So many programs of a client share a sum over its pixels."""
+CHANNELS = 16
+"""Channels a program takes where few numbers are left."""
 
 
 class NormReluPool(torch.autograd.Function):
@@ -193,8 +197,9 @@ class NormReluPool(torch.autograd.Function):
     ) -> Tensor:  # fmt: skip
         n, b, height, width, c = x.shape
         m, d = torch.empty(2, n, c, device=x.device)
-        _statistics[(n,)](
-            sums, m, d, mean, variance, counter, b * height * width, sums.shape[1], momentum, eps, c, 2048 // c
+        grid = (triton.cdiv(c, CHANNELS), n)
+        _statistics[grid](
+            sums, m, d, mean, variance, counter, b * height * width, sums.shape[1], momentum, eps, c, CHANNELS, 256
         )
         y, place = pooled(x, m, d, weight, bias, flat)
         ctx.save_for_backward(x, place, m, d, weight)
@@ -214,7 +219,7 @@ class NormReluPool(torch.autograd.Function):
         per_part = triton.cdiv(triton.cdiv(outputs, PARTS), tile) * tile
         window = (height, width, high, wide, c, ctx.flat)
         _pool_sums[(PARTS, n)](x, dy, place, m, d, sums, outputs, per_part, *window, tile)
-        _totals[(n,)](sums, first, second, PARTS, c, 2048 // c)
+        _totals[(triton.cdiv(c, CHANNELS), n)](sums, first, second, PARTS, c, CHANNELS, PARTS)
         dx = None
         if ctx.needs_input_grad[0]:
             dx = torch.empty_like(x)

@@ -11,6 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from galafed.networks.layers import GOLDEN
+from galafed.stacking.kernels import zeros
 
 
 @triton.jit
@@ -169,7 +170,7 @@ class NormReluMask(torch.autograd.Function):
         n, rows, columns = x.shape
         dx = torch.empty_like(x)
         d_weight, d_bias = torch.empty(2, n, columns, device=x.device)
-        d_shift = x.new_zeros(n, columns, dtype=torch.float32) if ctx.needs_input_grad[1] else None
+        d_shift = zeros(n, columns, x.device) if ctx.needs_input_grad[1] else None
         high, wide = tile(rows)
         _rows_backward[(triton.cdiv(columns, wide), n)](
             x, dy.contiguous(), dx, weight, bias, m, d, d_weight, d_bias, keys, rows, columns, *ctx.mask.numbers,
