@@ -24,6 +24,7 @@ from galafed.messages import Failure, Job, Reply
 from galafed.model import Model, State, digest, statistics, weighted_mean
 from galafed.runs.assembly import Assembly, assemble
 from galafed.runs.evaluation import Evaluation
+from galafed.work import Readout
 
 NAMES = algorithms.names()
 SOURCES = ("bright", "dark", "faint", "inverted")
@@ -226,7 +227,7 @@ def test_round_leaves_the_model_it_starts_from_and_the_global_generator_alone(na
 def test_tested_model_has_the_heads_the_evaluator_is_told_of(name: str) -> None:
     played = play(name)
     tested = played.last.tested or played.model
-    assert {"extractor", *played.parts.algorithm.heads} <= set(tested.parts)
+    assert set(played.parts.algorithm.readout.parts) <= set(tested.parts)
 
 
 # Difficult data
@@ -523,12 +524,12 @@ def test_fact_asks_two_sources_a_round_and_tests_with_both_heads() -> None:
     pairs = {tuple(outcome.notes["pair"]) for outcome in played.outcomes}
     assert all(len(pair) == 2 for pair in pairs)
     assert len(pairs) > 2
-    assert played.parts.algorithm.heads == ("predictor:1", "predictor:2")
+    assert played.parts.algorithm.readout.paths == (("extractor", "predictor:1"), ("extractor", "predictor:2"))
     tested = played.last.tested
     assert tested is not None
     merged = weighted_mean({k: tested.parts[f"predictor:{k}"] for k in "12"}, {"1": 0.5, "2": 0.5})
     assert digest({"f": merged}) == digest({"f": played.model.predictor})
-    assert play("fact", fact={"two_heads": False}).parts.algorithm.heads == ("predictor",)
+    assert play("fact", fact={"two_heads": False}).parts.algorithm.readout == Readout()
 
 
 # Equal sources

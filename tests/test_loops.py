@@ -161,7 +161,7 @@ def test_sweep_equals_one_pass_over_everything_in_eval_mode() -> None:
         expected = centroids_from(soft_sums(features, modules["predictor"](features)), features.dtype)
     before = digest({n: dict(m.state_dict()) for n, m in modules.items()})
     for size in (1, 7, 30, 512):
-        found = sweep(Sweep(**vars(work) | {"batch_size": size}), bench, data, states)["centroids"]
+        found = sweep(Sweep(**vars(work) | {"batch_size": size}), bench, data, states).parts["centroids"]
         torch.testing.assert_close(found["means"], expected["means"])
         torch.testing.assert_close(found["share"], expected["share"])
     assert digest({n: dict(m.state_dict()) for n, m in modules.items()}) == before
@@ -176,7 +176,7 @@ def test_sweep_sums_in_float64() -> None:
         batch_size=4,
     )
     bench = bench_of()
-    total = sweep(work, bench, images(6), initial(bench, "extractor"))["sums"]["n"]
+    total = sweep(work, bench, images(6), initial(bench, "extractor")).parts["sums"]["n"]
     assert total.item() == 2**24 + 1
 
 
@@ -364,7 +364,7 @@ class Counting(nn.Module):
 def test_forward_computes_a_shared_beginning_once() -> None:
     modules = {"g": Counting(2), "a": Counting(3), "b": Counting(5)}
     paths = {"one": ("g", "a"), "two": ("g", "b"), "features": ("g",), "again": ("g", "a"), "long": ("g", "a", "b")}
-    found = forward(modules, paths, torch.ones(1))
+    found = forward(modules, paths, Batch(torch.ones(1)))
     assert {name: value.item() for name, value in found.items()} == {
         "one": 6,
         "two": 10,

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from galafed.loops import Images, WorkError, fit, sweep
 from galafed.messages import Failure, Held, Job, Reply
 from galafed.model import State
-from galafed.work import Fit
+from galafed.work import Fit, Sweep
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from galafed.loops import Bench
 
 
@@ -23,12 +25,15 @@ class Memory:
     round: dict[str, State] = field(default_factory=dict)
     run: dict[str, State] = field(default_factory=dict)
     cache: dict[str, State] = field(default_factory=dict)
+    rows: dict[str, dict[str, Tensor]] = field(default_factory=dict)
+    """By stream: what was found out about every image in this round; it never leaves."""
     current_round: int = -1
 
     def enter(self, number: int) -> None:
         """Forget what was kept for another round."""
         if number != self.current_round:
             self.round.clear()
+            self.rows.clear()
             self.current_round = number
 
 
@@ -55,24 +60,41 @@ class Client:
         try:
             if isinstance(work, Fit):
                 return self._fit(job, work, bench, seed, states, started)
-            parts = sweep(work, bench, self.data, {name: states[name] for name in work.modules})
+            parts = self._sweep(job, work, bench, seed, states)
         except WorkError as error:
             return Failure(self.name, job.task.name, "refused", str(error))
         seconds = time.perf_counter() - started
         return Reply(self.name, parts, {}, seconds=seconds, holds=tuple(self.memory.cache))
 
-    def _fit(
-        self, job: Job, work: Fit, bench: Bench, seed: int, states: Mapping[str, State], started: float
-    ) -> Reply | Failure:
+    def _start(self, work: Fit | Sweep, states: Mapping[str, State]) -> dict[str, State]:
+        """The state each module starts from: what was kept in this round, or what was sent."""
         memory = self.memory
         for name in work.recall:
             if name not in memory.round:
                 raise WorkError(f"it kept no {name} in this round; it did not take part in local training")
-        start = {name: memory.round[name] if name in work.recall else states[name] for name in work.modules}
+        # A part without any state, such as a reversal of gradients, does not travel.
+        return {name: memory.round[name] if name in work.recall else states.get(name, {}) for name in work.modules}
+
+    def _sweep(
+        self, job: Job, work: Sweep, bench: Bench, seed: int, states: Mapping[str, State]
+    ) -> Mapping[str, State]:
+        memory = self.memory
+        stream = (seed, "round", job.round, job.task.name, self.name)
+        swept = sweep(work, bench, self.data, self._start(work, states), stream=stream, rows=memory.rows)
+        memory.rows.setdefault(work.stream, {}).update(swept.rows)
+        memory.round.update({part: swept.parts[part] for part in work.keeps})
+        return {part: state for part, state in swept.parts.items() if part not in work.keeps}
+
+    def _fit(
+        self, job: Job, work: Fit, bench: Bench, seed: int, states: Mapping[str, State], started: float
+    ) -> Reply | Failure:
+        memory = self.memory
+        start = self._start(work, states)
         persistent = work.optimiser.persistent
         kept = {name: memory.run[f"momentum/{name}"] for name in start if f"momentum/{name}" in memory.run}
-        stream = (seed, "round", job.round, job.task.name, self.name)
-        fitted = fit(work, bench, self.data, start, stream=stream, momentum=kept if persistent else {})
+        stream = (seed, "round", job.round, job.task.name, self.name, *([work.repeat] if work.repeat else []))
+        momentum = kept if persistent else {}
+        fitted = fit(work, bench, self.data, start, stream=stream, momentum=momentum, rows=memory.rows)
         if persistent:
             memory.run.update({f"momentum/{name}": state for name, state in fitted.momentum.items()})
         finished = work.finish(fitted.states)

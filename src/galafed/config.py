@@ -57,8 +57,9 @@ class Training:
     batch_size: int = 128
     epochs: int = 1
     """Passes over a client's data in each phase of a round."""
-    schedule: Literal["inverse", "exponential", "constant"] = "inverse"
-    """inverse: lr (1 + 10 t/T)^-decay, the paper's for digits; exponential: lr decay^t, its for Office."""
+    schedule: Literal["inverse", "exponential", "cosine", "constant"] = "inverse"
+    """inverse: lr (1 + 10 t/T)^-decay, the paper's for digits; exponential: lr decay^t, its for Office; cosine: from
+    lr along half a wave down to lr decay."""
     decay: float = 0.75
     persistent_momentum: bool = False
     """Carry each client's momentum from phase to phase and round to round, as FACT's code does, or start anew."""
@@ -82,6 +83,8 @@ class Training:
         """The learning rate of round `number` (from 0) of `rounds`."""
         if self.schedule == "inverse":
             return self.lr * math.pow(1 + 10 * number / rounds, -self.decay)
+        if self.schedule == "cosine":
+            return self.lr * (self.decay + (1 - self.decay) * (1 + math.cos(math.pi * number / rounds)) / 2)
         return self.lr * math.pow(self.decay, number) if self.schedule == "exponential" else self.lr
 
     def sgd(self, number: int, rounds: int) -> dict[str, Any]:
@@ -190,10 +193,12 @@ def resolve(values: Mapping[str, Any]) -> Run:
     benchmark_class = benchmarks.get(benchmark_name)
     opened: Any = build(benchmark_class.Settings, values.get(benchmark_name, {}), f"{benchmark_name}.")
     benchmark = benchmark_class(opened)
-    merged = _with_defaults(values, benchmark.defaults, {*fields, algorithm_name})
+    algorithm_class = algorithms.get(algorithm_name)
+    defaults = {**benchmark.defaults, **algorithm_class.recommended.get(benchmark.family, {})}
+    merged = _with_defaults(values, defaults, {*fields, algorithm_name})
     merged.pop(benchmark_name, None)
 
-    settings: Any = build(algorithms.get(algorithm_name).Settings, merged.pop(algorithm_name, {}), f"{algorithm_name}.")
+    settings: Any = build(algorithm_class.Settings, merged.pop(algorithm_name, {}), f"{algorithm_name}.")
     run = build(Run, merged, "", skip=TABLES)
     run = dataclasses.replace(run, settings=settings, benchmark_settings=opened)
     target = run.target or benchmark.default_target
@@ -208,6 +213,17 @@ def resolve(values: Mapping[str, Any]) -> Run:
     _known("engine", run.engine, engines.names())
     network = run.network or benchmark.network
     _known("network", network, network_names())
+    algorithm = algorithm_class(settings, run.training, rounds=run.rounds)
+    if len(sources) < algorithm.fewest_sources:
+        raise ConfigError(
+            f"{algorithm_name} needs at least {algorithm.fewest_sources} sources, and the run has "
+            f"{len(sources)} ({', '.join(sources)}): name more under sources, or take another algorithm"
+        )
+    if algorithm.pools_sources and engines.get(run.engine).federated:
+        raise ConfigError(
+            f"{algorithm_name} puts the data of all domains in one place, and the engine {run.engine!r} leaves it at "
+            "the sites: take the engine 'serial', or a federated algorithm (gala ls algorithms)"
+        )
     return dataclasses.replace(run, target=target, sources=sources, network=network)
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from galafed.model import State
 from galafed.networks.base import Network
-from galafed.networks.layers import dropouts, set_dropout_key
+from galafed.networks.layers import dropouts, set_dropout_key, set_stream
 from galafed.runs.seeding import array_generator, generator, seed_for
-from galafed.work import Batch, Fit, Mixed, Mode, Path, States, Step, Sweep
+from galafed.work import Batch, Fit, Mixed, Mode, Path, Rows, States, Step, Sweep, stream_of
 
 
 class WorkError(RuntimeError):
@@ -21,17 +23,31 @@ class WorkError(RuntimeError):
 
 @dataclass(frozen=True)
 class Images:
-    """A client's images uint8 [n, h, w, 3] and, at a labelled client, their class numbers int64 [n]."""
+    """A client's images uint8 [n, h, w, 3] and, at a labelled client, their class numbers int64 [n].
+
+    Where data was put in one place, the domains it came from are its `streams`.
+    """
 
     images: Tensor
     labels: Tensor | None = None
+    streams: Mapping[str, Images] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.images)
 
     def to(self, device: torch.device) -> Images:
         """The same data on another device."""
-        return Images(self.images.to(device), None if self.labels is None else self.labels.to(device))
+        return Images(
+            self.images.to(device),
+            None if self.labels is None else self.labels.to(device),
+            {name: images.to(device) for name, images in self.streams.items()},
+        )
+
+    def stream(self, name: str) -> Images:
+        """The images of a stream; "" stands for the client's own."""
+        if name and name not in self.streams:
+            raise WorkError(f"it does not hold the images of {name}")
+        return self.streams[name] if name else self
 
 
 @dataclass(frozen=True)
@@ -59,10 +75,13 @@ class Bench:
             pool[part].load_state_dict(state)
         return {part: pool[part] for part in states}
 
-    def batch(self, data: Images, index: Tensor | slice, *, labelled: bool) -> Batch:
+    def batch(
+        self, data: Images, index: Tensor | slice, *, labelled: bool, rows: Mapping[str, Tensor] | None = None
+    ) -> Batch:
         """The images of an index, normalised on the device; labels only where the task may see them."""
         images = self.network.prepare(data.images[index], self.dtype)
-        return Batch(images, data.labels[index] if labelled and data.labels is not None else None)
+        labels = data.labels[index] if labelled and data.labels is not None else None
+        return Batch(images, labels, rows={name: values[index] for name, values in (rows or {}).items()})
 
 
 @dataclass(frozen=True)
@@ -74,21 +93,36 @@ class Fitted:
     losses: tuple[float, ...]
 
 
+@dataclass(frozen=True)
+class Swept:
+    """What a sweep made: parts, and values for single images, which never travel."""
+
+    parts: dict[str, State]
+    rows: dict[str, Tensor]
+
+
 def fit(
-    work: Fit, bench: Bench, data: Images, states: States, *, stream: tuple[object, ...], momentum: States
+    work: Fit,
+    bench: Bench,
+    data: Images,
+    states: States,
+    *,
+    stream: tuple[object, ...],
+    momentum: States,
+    rows: Rows | None = None,
 ) -> Fitted:
     """Run a `Fit`; `stream` names the random stream of the shuffles and dropout masks."""
-    _refuse_missing_labels(work.labelled, data)
+    if "" in work.streams:
+        _refuse_missing_labels(work.labelled, data)
     modules = bench.modules(states)
     set_modes(modules, work.modes)
     updated = dict.fromkeys(module for step in work.steps for module in step.update)
-    optimisers = {name: _optimiser(work, modules[name], momentum.get(name)) for name in updated}
+    optimisers = {name: _optimiser(work, name, modules[name], momentum.get(name)) for name in updated}
     totals = torch.zeros(len(work.steps), dtype=torch.float64, device=bench.device)
     count = 0
-    for index in shuffled_batches(len(data), work.batch_size, work.epochs, stream):
-        batch = bench.batch(data, index.to(bench.device), labelled=work.labelled)
-        if work.mixup and batch.labels is not None:
-            batch = mixed(batch, batch.labels, work.mixup, (*stream, count, "mixup"))
+    for batch in _batches(work, bench, data, stream, _needed_rows(work, rows or {})):
+        if work.mixup and (batch.labels is not None or batch.rows):
+            batch = mixed(batch, work.mixup, (*stream, count, "mixup"))
         for number, step in enumerate(work.steps):
             totals[number] += _step(step, modules, optimisers, batch, (*stream, count, number))
         count += 1
@@ -113,8 +147,9 @@ def _step(
     for name, module in modules.items():
         module.requires_grad_(name in step.update)
         set_dropout_key(module, seed_for(*stream, name))
+    enter = partial(_enter, modules, stream) if batch.streams else None
     with torch.set_grad_enabled(bool(step.update)):
-        loss = step.loss(forward(modules, step.outputs, batch.images), batch)
+        loss = step.loss(forward(modules, step.outputs, batch, enter), batch)
     if step.update:
         for name in step.update:
             optimisers[name].zero_grad(set_to_none=True)
@@ -124,30 +159,125 @@ def _step(
     return loss.detach().double()
 
 
-def sweep(work: Sweep, bench: Bench, data: Images, states: States) -> dict[str, State]:
-    """Run a `Sweep`."""
+def sweep(
+    work: Sweep,
+    bench: Bench,
+    data: Images,
+    states: States,
+    *,
+    stream: tuple[object, ...] = (),
+    rows: Rows | None = None,
+) -> Swept:
+    """Run a `Sweep`; `stream` names the random stream of its order and dropout masks, where it has any."""
+    data = data.stream(work.stream)
     _refuse_missing_labels(work.labelled, data)
     if not len(data):
         raise WorkError("it has no images")
+    known = (rows or {}).get(work.stream, {})
     modules = bench.modules(states)
-    set_modes(modules, dict.fromkeys(modules, "eval"))
+    set_modes(modules, dict.fromkeys(modules, work.mode))
+    enter = partial(_enter, modules, stream) if work.stream else None
     totals: dict[str, Tensor] = {}
+    found: dict[str, list[Tensor]] = {name: [] for name in work.rows}
+    order = sweep_batches(len(data), work, stream)
     with torch.no_grad():
-        for start in range(0, len(data), work.batch_size):
-            batch = bench.batch(data, slice(start, start + work.batch_size), labelled=work.labelled)
-            for name, value in work.measure(forward(modules, work.outputs, batch.images), batch).items():
-                totals[name] = totals[name] + value.double() if name in totals else value.double()
-        return {part: dict(state) for part, state in work.finish(totals, bench.dtype).items()}
+        for number, index in enumerate(order):
+            batch = bench.batch(data, index.to(bench.device), labelled=work.labelled, rows=known)
+            if work.mode == "train":
+                for name, module in modules.items():
+                    set_dropout_key(module, seed_for(*stream, number, name))
+            batch = Batch(batch.images[:0], streams={work.stream: batch}) if work.stream else batch
+            for name, value in work.measure(forward(modules, work.outputs, batch, enter), batch).items():
+                if name in found:
+                    found[name].append(value)
+                else:
+                    totals[name] = totals[name] + value.double() if name in totals else value.double()
+        gathered = {name: torch.cat(values) for name, values in found.items()}
+        if gathered and work.mode != "eval":
+            back = torch.argsort(torch.cat(order)).to(bench.device)
+            gathered = {name: values[back] for name, values in gathered.items()}
+        parts = work.finish(totals | gathered, bench.dtype)
+    return Swept({part: dict(state) for part, state in parts.items()}, gathered)
 
 
-def forward(modules: Mapping[str, nn.Module], outputs: Mapping[str, Path], images: Tensor) -> dict[str, Tensor]:
-    """Apply each path to the images, computing a shared beginning once."""
-    known: dict[Path, Tensor] = {(): images}
+def forward(
+    modules: Mapping[str, nn.Module],
+    outputs: Mapping[str, Path],
+    batch: Batch,
+    enter: Callable[[str, str], None] | None = None,
+) -> dict[str, Tensor]:
+    """Apply each path to the images it starts at, computing a shared beginning once.
+
+    `enter` is told a module's name and the stream before the module is applied.
+    """
+    known: dict[Path, Tensor] = {(): batch.images}
+    known |= {(f"@{name}",): part.images for name, part in batch.streams.items()}
     for path in outputs.values():
         for length in range(1, len(path) + 1):
             if path[:length] not in known:
+                if enter is not None:
+                    enter(path[length - 1], stream_of(path))
                 known[path[:length]] = modules[path[length - 1]](known[path[: length - 1]])
     return {name: known[path] for name, path in outputs.items()}
+
+
+def _enter(modules: Mapping[str, nn.Module], names: tuple[object, ...], module: str, stream: str) -> None:
+    """Tell a module which stream comes; each has dropout masks of its own."""
+    set_stream(modules[module], stream)
+    set_dropout_key(modules[module], seed_for(*names, module, *([f"@{stream}"] if stream else [])))
+
+
+def sweep_batches(images: int, work: Sweep, stream: tuple[object, ...]) -> tuple[Tensor, ...]:
+    """Index batches of a sweep: as the images lie, or at random in even batches where batch statistics are used."""
+    if work.mode == "eval":
+        return torch.split(torch.arange(images), work.batch_size)
+    if images < 2:
+        raise WorkError(f"it has {images} image(s); batch statistics need at least 2")
+    order = torch.randperm(images, generator=generator(*stream, "order"))
+    return order.tensor_split(count_batches(images, work.batch_size))
+
+
+def _batches(work: Fit, bench: Bench, data: Images, stream: tuple[object, ...], rows: Rows) -> Iterator[Batch]:
+    """The batches of a fit: of the client's own images, or one of every stream at a time."""
+
+    def batch_of(name: str, index: Tensor) -> Batch:
+        place = index.to(bench.device)
+        return bench.batch(data.stream(name), place, labelled=work.labelled, rows=rows.get(name))
+
+    if work.streams == ("",):
+        for index in shuffled_batches(len(data), work.batch_size, work.epochs, stream):
+            yield batch_of("", index)
+        return
+    nothing = bench.batch(data, slice(0), labelled=False)
+    for indices in parallel_batches(work, data, stream):
+        found = {name: batch_of(name, index) for name, index in indices.items()}
+        own = found.pop("", nothing)
+        yield Batch(own.images, own.labels, rows=own.rows, streams=found)
+
+
+def parallel_batches(work: Fit, data: Images, stream: tuple[object, ...]) -> Iterator[dict[str, Tensor]]:
+    """Index batches of every stream at once, for as long as the longest lasts; the shorter ones start over."""
+    sizes = {name: len(data.stream(name)) for name in work.streams}
+    steps = work.epochs * max(count_batches(size, work.batch_size) for size in sizes.values())
+    endless = [
+        shuffled_batches(size, work.batch_size, sys.maxsize, (*stream, f"@{name}")) for name, size in sizes.items()
+    ]
+    for _, *indices in zip(range(steps), *endless, strict=False):
+        yield dict(zip(sizes, indices, strict=True))
+
+
+def count_batches(images: int, batch_size: int) -> int:
+    """How many batches `shuffled_batches` makes of so many images in an epoch."""
+    return images // batch_size + (images % batch_size > 1)
+
+
+def _needed_rows(work: Fit, rows: Rows) -> Rows:
+    """The rows a fit names, by stream."""
+    needed = {s: {name: rows[s][name] for name in work.rows if name in rows[s]} for s in work.streams if s in rows}
+    for name in work.rows:
+        if not any(name in found for found in needed.values()):
+            raise WorkError(f"it found out no {name} in this round")
+    return needed
 
 
 def shuffled_batches(images: int, batch_size: int, epochs: int, stream: tuple[object, ...]) -> Iterator[Tensor]:
@@ -161,18 +291,21 @@ def shuffled_batches(images: int, batch_size: int, epochs: int, stream: tuple[ob
                 yield batch
 
 
-def mixed(batch: Batch, labels: Tensor, alpha: float, stream: tuple[object, ...]) -> Batch:
+def mixed(batch: Batch, alpha: float, stream: tuple[object, ...]) -> Batch:
     """Mixup: λ x + (1 - λ) x' with λ ~ Beta(alpha, alpha), one λ a batch, x' the same batch in another order."""
     share = float(array_generator(*stream).beta(alpha, alpha))
-    order = torch.randperm(len(labels), generator=generator(*stream)).to(labels.device)
+    order = torch.randperm(len(batch.images), generator=generator(*stream)).to(batch.images.device)
     images = batch.images.mul(share).add_(batch.images[order], alpha=1 - share)
-    return Batch(images, labels, Mixed(share, labels[order]))
+    labels = None if batch.labels is None else batch.labels[order]
+    others = Mixed(share, labels, {name: values[order] for name, values in batch.rows.items()})
+    return replace(batch, images=images, mixed=others)
 
 
 def set_modes(modules: Mapping[str, nn.Module], modes: Mapping[str, Mode]) -> None:
     """Put each module into its mode (see `galafed.work.Mode`); "train" where none is named."""
     for name, module in modules.items():
         mode = modes.get(name, "train")
+        set_stream(module, "")
         module.train(mode != "eval")
         for layer in dropouts(module):
             layer.train(mode == "train")
@@ -183,11 +316,12 @@ def copy_of(state: Mapping[str, Tensor]) -> State:
     return {name: value.detach().clone() for name, value in state.items()}
 
 
-def _optimiser(work: Fit, module: nn.Module, momentum: State | None) -> torch.optim.SGD:
+def _optimiser(work: Fit, name: str, module: nn.Module, momentum: State | None) -> torch.optim.SGD:
     settings = work.optimiser
     module.requires_grad_(True)
+    rate = settings.lr * work.rates.get(name, 1.0)
     optimiser = torch.optim.SGD(
-        module.parameters(), lr=settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay
+        module.parameters(), lr=rate, momentum=settings.momentum, weight_decay=settings.weight_decay
     )
     for name, parameter in module.named_parameters():
         if momentum is not None:

@@ -11,9 +11,10 @@ from galafed.discrepancy import inter_group
 from galafed.lazy import torch
 from galafed.model import Variance, statistics, weighted_mean
 from galafed.relevance import centroids_from, soft_sums
-from galafed.work import Batch, Finished, Fit, Mode, Outputs, Sgd, States, Step, Sweep, task
+from galafed.work import Batch, Finished, Fit, Mode, Outputs, Readout, Sgd, States, Step, Sweep, task
 
 CLASSIFY = {"logits": ("extractor", "predictor")}
+SINGLE = Readout()
 
 
 def cross_entropy(outputs: Outputs, batch: Batch) -> torch.Tensor:
@@ -21,7 +22,7 @@ def cross_entropy(outputs: Outputs, batch: Batch) -> torch.Tensor:
     logits, loss = outputs["logits"], torch.nn.functional.cross_entropy
     if batch.labels is None:
         raise ValueError("a labelled task was given an unlabelled batch")
-    if batch.mixed is None:
+    if batch.mixed is None or batch.mixed.labels is None:
         return loss(logits, batch.labels)
     share = batch.mixed.share
     return share * loss(logits, batch.labels) + (1 - share) * loss(logits, batch.mixed.labels)
@@ -182,16 +183,19 @@ def align(
     )
 
 
-def evaluate(*, heads: Sequence[str] = ("predictor",), labelled: bool) -> Sweep:
-    """Sums for the accuracy (where labels are given) and the label-free criteria of a model on a set of images.
+def read(probabilities: torch.Tensor, readout: Readout) -> torch.Tensor:
+    """The probabilities [n, C] that decide, from those of every path [paths, n, C]."""
+    if readout.rule == "mean":
+        return probabilities.mean(dim=0)
+    winner = probabilities.amax(dim=-1).argmax(dim=0)  # [n]
+    return probabilities[winner, torch.arange(len(winner), device=winner.device)]
 
-    With several heads, the most confident one decides for each image (FACT's rule).
-    """
+
+def evaluate(*, readout: Readout = SINGLE, labelled: bool) -> Sweep:
+    """Sums for the accuracy (where labels are given) and the label-free criteria of a model on a set of images."""
 
     def measure(outputs: Outputs, batch: Batch) -> dict[str, torch.Tensor]:
-        each = torch.stack([outputs[head].softmax(dim=-1) for head in heads])  # [heads, n, C]
-        winner = each.amax(dim=-1).argmax(dim=0)  # [n]
-        p = each[winner, torch.arange(each.shape[1], device=each.device)].double()
+        p = read(torch.stack([logits.softmax(dim=-1) for logits in outputs.values()]), readout).double()
         sums = {
             "images": torch.tensor(len(p)),
             "entropy": -(p * p.clamp_min(1e-30).log()).sum(),
@@ -202,7 +206,7 @@ def evaluate(*, heads: Sequence[str] = ("predictor",), labelled: bool) -> Sweep:
         return sums
 
     return Sweep(
-        outputs={head: ("extractor", head) for head in heads},
+        outputs={str(number): path for number, path in enumerate(readout.paths)},
         measure=measure,
         finish=lambda sums, dtype: {"sums": dict(sums)},
         schema=lambda network: {},

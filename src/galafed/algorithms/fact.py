@@ -13,6 +13,7 @@ from galafed.config import positive
 from galafed.groups import random_pair
 from galafed.model import Model
 from galafed.tasks import align, train, tune
+from galafed.work import Readout
 
 if TYPE_CHECKING:
     from galafed.federation import Federation
@@ -44,8 +45,10 @@ class Fact(Algorithm[Settings]):
     needs_two_sources = True
 
     @property
-    def heads(self) -> tuple[str, ...]:
-        return ("predictor:1", "predictor:2") if self.settings.two_heads else ("predictor",)
+    def readout(self) -> Readout:
+        if not self.settings.two_heads:
+            return Readout()
+        return Readout((("extractor", "predictor:1"), ("extractor", "predictor:2")), "confident")
 
     def round(self, fed: Federation, model: Model) -> Outcome:
         my, mean = self.settings, self.training.mean

@@ -17,6 +17,7 @@ class EngineFactory(Protocol):
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    federated: ClassVar[bool]
 
     def __call__(self, *, bench: Bench, data: Mapping[str, Images], seed: int) -> Engine: ...
 

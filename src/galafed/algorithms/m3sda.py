@@ -1,0 +1,122 @@
+"""M³SDA: the moments of all domains are drawn together, and a pair of classifiers for each source is played off (β).
+
+Peng et al., Moment Matching for Multi-Source Domain Adaptation, ICCV 2019.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from galafed.algorithms.base import Algorithm, Outcome, algorithms
+from galafed.central import Statistics, classification, on_target, together
+from galafed.config import at_least, positive
+from galafed.discrepancy import inter_domain
+from galafed.lazy import torch
+from galafed.model import Model
+from galafed.moments import moment_distance
+from galafed.work import Batch, Fit, Outputs, Readout, Step, task
+
+if TYPE_CHECKING:
+    from galafed.federation import Federation
+
+PAIR = ("first", "second")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How much the moments count, how many of them, and how often G answers the classifiers."""
+
+    moment_weight: float = 0.5
+    """λ on the moment distance."""
+    moments: int = 2
+    """Mean and variance; the public code for digits goes to order 5."""
+    generator_steps: int = 4
+    """Steps of G on the discrepancy after each step of the classifiers."""
+    statistics: Statistics = "target"
+
+    def __post_init__(self) -> None:
+        positive("moment_weight", self.moment_weight)
+        at_least("moments", self.moments, 1)
+        at_least("generator_steps", self.generator_steps, 1)
+
+
+def heads_of(sources: Sequence[str]) -> tuple[str, ...]:
+    """The classifiers F_i, F_i' of every source."""
+    return tuple(f"predictor:{source}.{one}" for source in sources for one in PAIR)
+
+
+@task
+def match(
+    *, sources: Sequence[str], target: str, moment_weight: float, moments: int, generator_steps: int, **sgd: Any
+) -> Fit:
+    """Every batch: A, all learn the labels and G matches moments; B, the pairs part on the target; C, G reunites them."""
+    domains, heads = (*sources, target), heads_of(sources)
+    features = {f"features {domain}": (f"@{domain}", "extractor") for domain in domains}
+    labelled = {f"{one} {s}": (f"@{s}", "extractor", f"predictor:{s}.{one}") for s in sources for one in PAIR}
+    opinions = {f"{one} {s} on": (f"@{target}", "extractor", f"predictor:{s}.{one}") for s in sources for one in PAIR}
+
+    def labels(outputs: Outputs, batch: Batch) -> torch.Tensor:
+        """Σ of both classifiers' cross-entropies, the mean over sources."""
+        return sum((classification(outputs, batch, sources, one).mean() for one in PAIR), start=torch.zeros(()))
+
+    def disagreement(outputs: Outputs, batch: Batch) -> torch.Tensor:
+        """E |p_i - p_i'|, the mean over target images, classes and sources."""
+        p, q = (torch.stack([outputs[f"{one} {s} on"].softmax(dim=-1) for s in sources]) for one in PAIR)
+        return inter_domain(p, q) / p.shape[-1]
+
+    def learn(outputs: Outputs, batch: Batch) -> torch.Tensor:
+        distance = moment_distance([outputs[f"features {domain}"] for domain in domains], orders=moments)
+        return labels(outputs, batch) + moment_weight * distance
+
+    def part(outputs: Outputs, batch: Batch) -> torch.Tensor:
+        return labels(outputs, batch) - disagreement(outputs, batch)
+
+    reunite = Step(outputs=opinions, loss=disagreement, update=("extractor",))
+    return together(
+        Step(outputs=features | labelled, loss=learn, update=("extractor", *heads)),
+        Step(outputs=labelled | opinions, loss=part, update=heads),
+        *[reunite] * generator_steps,
+        **sgd,
+    )
+
+
+@algorithms.register("m3sda")
+class M3sda(Algorithm[Settings]):
+    """Matched moments, and a pair of classifiers for each source."""
+
+    kind = "central"
+    paper = "Peng et al., Moment Matching for Multi-Source Domain Adaptation, ICCV 2019"
+    sends = "all images of all domains, once, to one place; the target receives the model"
+    Settings = Settings
+
+    def start(self, fed: Federation, model: Model) -> Model:
+        return Model({"extractor": model.extractor, **{head: fed.fresh(head) for head in heads_of(fed.domains)}})
+
+    def readout(self, sources: Sequence[str]) -> Readout:
+        """The mean of all classifiers' probabilities."""
+        return Readout(tuple(("extractor", head) for head in heads_of(sources)), "mean")
+
+    def round(self, fed: Federation, model: Model) -> Outcome:
+        my, sgd = self.settings, self.sgd(fed.round)
+        (reply,) = fed.ask(
+            fed.sources,
+            match(
+                sources=fed.domains,
+                target=fed.target,
+                moment_weight=my.moment_weight,
+                moments=my.moments,
+                generator_steps=my.generator_steps,
+                **sgd,
+            ),
+            model,
+        )
+        model, heads = Model(reply.parts), heads_of(fed.domains)
+        target_statistics = my.statistics == "target"
+        return Outcome(
+            model=model,
+            tested=on_target(fed, model, heads=heads, batch_size=sgd["batch_size"]) if target_statistics else None,
+            loss=reply.metrics["loss"],
+            discrepancy=reply.metrics["loss_3"] * fed.network.classes,
+        )
