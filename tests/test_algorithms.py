@@ -113,6 +113,11 @@ def gala(
     return play("gala", rounds=rounds, training=training, gala=my, **run or {})
 
 
+def readout(played: Played) -> Readout:
+    """How the tested model is read."""
+    return played.parts.algorithm.readout(played.parts.federation.domains)
+
+
 def change_data(monkeypatch: pytest.MonkeyPatch, change: Callable[[str, Split], Split]) -> None:
     """Make toy hand out other training data."""
     load = Toy.load
@@ -198,9 +203,9 @@ def test_rounds_run_with_any_number_of_sources(name: str, settings: dict[str, An
     assert not played.parts.federation.failures
     initial = played.parts.network.initial(0)
     assert played.model.digest() != initial.digest()
-    for part in ("extractor", "predictor"):
-        assert {n: v.shape for n, v in played.model.parts[part].items()} == {
-            n: v.shape for n, v in initial.parts[part].items()
+    for part, state in played.model.parts.items():
+        assert {n: v.shape for n, v in state.items()} == {
+            n: s for n, (s, _) in played.parts.network.schema(part).items()
         }
 
 
@@ -227,7 +232,7 @@ def test_round_leaves_the_model_it_starts_from_and_the_global_generator_alone(na
 def test_tested_model_has_the_heads_the_evaluator_is_told_of(name: str) -> None:
     played = play(name)
     tested = played.last.tested or played.model
-    assert set(played.parts.algorithm.readout.parts) <= set(tested.parts)
+    assert set(readout(played).parts) <= set(tested.parts)
 
 
 # Difficult data
@@ -524,12 +529,12 @@ def test_fact_asks_two_sources_a_round_and_tests_with_both_heads() -> None:
     pairs = {tuple(outcome.notes["pair"]) for outcome in played.outcomes}
     assert all(len(pair) == 2 for pair in pairs)
     assert len(pairs) > 2
-    assert played.parts.algorithm.readout.paths == (("extractor", "predictor:1"), ("extractor", "predictor:2"))
+    assert readout(played).paths == (("extractor", "predictor:1"), ("extractor", "predictor:2"))
     tested = played.last.tested
     assert tested is not None
     merged = weighted_mean({k: tested.parts[f"predictor:{k}"] for k in "12"}, {"1": 0.5, "2": 0.5})
     assert digest({"f": merged}) == digest({"f": played.model.predictor})
-    assert play("fact", fact={"two_heads": False}).parts.algorithm.readout == Readout()
+    assert readout(play("fact", fact={"two_heads": False})) == Readout()
 
 
 # Equal sources

@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from galafed.errors import ConfigError
 from galafed.model import digest, schema_of
 from galafed.networks import names
 from galafed.networks.base import Network, networks
@@ -156,7 +157,7 @@ def test_dropout_key_is_no_part_of_the_state() -> None:
 
 
 def test_unknown_part_is_an_error() -> None:
-    with pytest.raises(KeyError):
+    with pytest.raises(ConfigError, match="part 'teacher' is not known"):
         SMALL.make("teacher")
 
 

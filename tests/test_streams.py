@@ -10,12 +10,13 @@ import pytest
 import torch
 from torch import nn
 
+from galafed.batches import WorkError, count_batches, parallel_batches, shuffled_batches
 from galafed.client import Client
-from galafed.loops import Bench, Images, WorkError, count_batches, fit, parallel_batches, shuffled_batches, sweep
+from galafed.loops import Bench, Images, fit, sweep
 from galafed.messages import Failure, Job, Reply
 from galafed.model import State
 from galafed.networks.base import Network
-from galafed.networks.layers import ByStream, Dropout
+from galafed.networks.layers import Dropout
 from galafed.runs.seeding import seed_for
 from galafed.work import Batch, Finished, Fit, Outputs, Readout, Sgd, Step, Sweep, Task, stream_of
 
@@ -71,6 +72,7 @@ def states() -> dict[str, State]:
     return dict(bench().network.initial(0, torch.float64).parts)
 
 
+SIZES = {"a": 10, "b": 4, "t": 7}
 EVERY = {name: (f"@{name}", "extractor", "predictor") for name in ("a", "b", "t")}
 
 
@@ -95,7 +97,7 @@ def test_batches_are_counted_as_they_are_made(count: int, batches: int) -> None:
 
 
 def test_an_epoch_is_one_of_the_longest_stream_and_the_shorter_ones_start_over_in_a_new_order() -> None:
-    drawn = list(parallel_batches(work(no_loss, EVERY, epochs=2), pooled(), STREAM))
+    drawn = list(parallel_batches(SIZES, 4, 2, STREAM))
     assert len(drawn) == 2 * 3
     for epoch in (drawn[:3], drawn[3:]):
         assert sorted(torch.cat([d["a"] for d in epoch]).tolist()) == list(range(10))
@@ -106,8 +108,8 @@ def test_an_epoch_is_one_of_the_longest_stream_and_the_shorter_ones_start_over_i
 
 
 def test_every_stream_has_a_random_order_of_its_own() -> None:
-    alone = [d["b"].tolist() for d in parallel_batches(work(no_loss, {"b": EVERY["b"]}), pooled(), STREAM)]
-    together = [d["b"].tolist() for d in parallel_batches(work(no_loss, EVERY), pooled(), STREAM)]
+    alone = [d["b"].tolist() for d in parallel_batches({"b": SIZES["b"]}, 4, 1, STREAM)]
+    together = [d["b"].tolist() for d in parallel_batches(SIZES, 4, 1, STREAM)]
     assert together[: len(alone)] == alone
 
 
@@ -126,7 +128,7 @@ def test_a_step_over_streams_is_plain_gradient_descent_with_statistics_for_each_
     modules = place.modules(states())
     modules["predictor"].eval()  # no BatchNorm in there: this is no_dropout
     G, F = modules["extractor"].train(), modules["predictor"]
-    for index in parallel_batches(task, data, STREAM):
+    for index in parallel_batches({name: SIZES[name] for name in task.streams}, 4, task.epochs, STREAM):
         batches = {s: place.batch(data.streams[s], i, labelled=True) for s, i in index.items()}
         outputs = {s: F(G(batches[s].images)) for s in ("a", "b", "t")}
         G.zero_grad()
@@ -166,27 +168,6 @@ def test_streams_have_dropout_masks_of_their_own() -> None:
 def test_a_missing_stream_is_named() -> None:
     with pytest.raises(WorkError, match="does not hold the images of usps"):
         fit(work(no_loss, {"x": ("@usps", "extractor")}), bench(), pooled(), states(), stream=STREAM, momentum={})
-
-
-def test_layers_that_care_are_told_the_stream_and_forget_it() -> None:
-    heard: list[str] = []
-
-    class Listening(ByStream):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            heard.append(self.stream)
-            return x
-
-    class Told(Tiny):
-        def extractor(self) -> nn.Module:
-            return Listening()
-
-    place = Bench(Told(classes=3, image_size=2), torch.device("cpu"))
-    paths = {s: (f"@{s}", "extractor") for s in ("a", "b")}
-    fit(work(no_loss, paths | {"own": ("extractor",)}), place, pooled(), {"extractor": {}}, stream=STREAM, momentum={})
-    assert heard == ["a", "b", ""] * 4  # the pooled images last longest
-    heard.clear()
-    sweep(first_pixels(), place, pooled(), {"extractor": {}})
-    assert set(heard) == {""}
 
 
 # Rows

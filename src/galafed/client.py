@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from galafed.loops import Images, WorkError, fit, sweep
+from galafed.batches import WorkError
+from galafed.loops import Images, fit, sweep
 from galafed.messages import Failure, Held, Job, Reply
 from galafed.model import State
 from galafed.work import Fit, Sweep
@@ -66,21 +67,27 @@ class Client:
         seconds = time.perf_counter() - started
         return Reply(self.name, parts, {}, seconds=seconds, holds=tuple(self.memory.cache))
 
-    def _start(self, work: Fit | Sweep, states: Mapping[str, State]) -> dict[str, State]:
-        """The state each module starts from: what was kept in this round, or what was sent."""
+    def _start(self, work: Fit | Sweep, bench: Bench, seed: int, states: Mapping[str, State]) -> dict[str, State]:
+        """The state each module starts from: what was kept in this round or since the first one, or what was sent."""
         memory = self.memory
         for name in work.recall:
             if name not in memory.round:
                 raise WorkError(f"it kept no {name} in this round; it did not take part in local training")
         # A part without any state, such as a reversal of gradients, does not travel.
-        return {name: memory.round[name] if name in work.recall else states.get(name, {}) for name in work.modules}
+        start = {name: memory.round[name] if name in work.recall else states.get(name, {}) for name in work.modules}
+        for name in work.own if isinstance(work, Fit) else ():
+            if (kept := memory.run.get(f"own/{name}")) is None:
+                kept = bench.network.fresh(f"{name}:{self.name}", seed, bench.dtype)
+            start[name] = kept
+        return start
 
     def _sweep(
         self, job: Job, work: Sweep, bench: Bench, seed: int, states: Mapping[str, State]
     ) -> Mapping[str, State]:
         memory = self.memory
         stream = (seed, "round", job.round, job.task.name, self.name)
-        swept = sweep(work, bench, self.data, self._start(work, states), stream=stream, rows=memory.rows)
+        start = self._start(work, bench, seed, states)
+        swept = sweep(work, bench, self.data, start, stream=stream, rows=memory.rows)
         memory.rows.setdefault(work.stream, {}).update(swept.rows)
         memory.round.update({part: swept.parts[part] for part in work.keeps})
         return {part: state for part, state in swept.parts.items() if part not in work.keeps}
@@ -89,7 +96,7 @@ class Client:
         self, job: Job, work: Fit, bench: Bench, seed: int, states: Mapping[str, State], started: float
     ) -> Reply | Failure:
         memory = self.memory
-        start = self._start(work, states)
+        start = self._start(work, bench, seed, states)
         persistent = work.optimiser.persistent
         kept = {name: memory.run[f"momentum/{name}"] for name in start if f"momentum/{name}" in memory.run}
         stream = (seed, "round", job.round, job.task.name, self.name, *([work.repeat] if work.repeat else []))
@@ -97,6 +104,7 @@ class Client:
         fitted = fit(work, bench, self.data, start, stream=stream, momentum=momentum, rows=memory.rows)
         if persistent:
             memory.run.update({f"momentum/{name}": state for name, state in fitted.momentum.items()})
+        memory.run.update({f"own/{name}": fitted.states[name] for name in work.own})
         finished = work.finish(fitted.states)
         memory.round.update(finished.stays)
         if finished.holds:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -10,15 +9,12 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from galafed.batches import WorkError, parallel_batches, shuffled_batches, sweep_batches
 from galafed.model import State
 from galafed.networks.base import Network
-from galafed.networks.layers import dropouts, set_dropout_key, set_stream
+from galafed.networks.layers import dropouts, set_dropout_key
 from galafed.runs.seeding import array_generator, generator, seed_for
 from galafed.work import Batch, Fit, Mixed, Mode, Path, Rows, States, Step, Sweep, stream_of
-
-
-class WorkError(RuntimeError):
-    """Client work that cannot be done; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -149,13 +145,18 @@ def _step(
         set_dropout_key(module, seed_for(*stream, name))
     enter = partial(_enter, modules, stream) if batch.streams else None
     with torch.set_grad_enabled(bool(step.update)):
-        loss = step.loss(forward(modules, step.outputs, batch, enter), batch)
+        outputs = forward(modules, step.outputs, batch, enter)
+        loss = step.loss(outputs, batch)
     if step.update:
         for name in step.update:
             optimisers[name].zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         for name in step.update:
             optimisers[name].step()
+    if step.remember is not None:
+        with torch.no_grad():
+            for name, values in step.remember(outputs, batch).items():
+                modules[name].load_state_dict(values)
     return loss.detach().double()
 
 
@@ -193,11 +194,11 @@ def sweep(
                 else:
                     totals[name] = totals[name] + value.double() if name in totals else value.double()
         gathered = {name: torch.cat(values) for name, values in found.items()}
-        if gathered and work.mode != "eval":
+        if gathered and work.mode != "eval" and not work.sample:
             back = torch.argsort(torch.cat(order)).to(bench.device)
             gathered = {name: values[back] for name, values in gathered.items()}
         parts = work.finish(totals | gathered, bench.dtype)
-    return Swept({part: dict(state) for part, state in parts.items()}, gathered)
+    return Swept({part: dict(state) for part, state in parts.items()}, {} if work.sample else gathered)
 
 
 def forward(
@@ -217,24 +218,22 @@ def forward(
             if path[:length] not in known:
                 if enter is not None:
                     enter(path[length - 1], stream_of(path))
-                known[path[:length]] = modules[path[length - 1]](known[path[: length - 1]])
+                known[path[:length]] = _apply(modules, path[length - 1], known[path[: length - 1]])
     return {name: known[path] for name, path in outputs.items()}
 
 
-def _enter(modules: Mapping[str, nn.Module], names: tuple[object, ...], module: str, stream: str) -> None:
-    """Tell a module which stream comes; each has dropout masks of its own."""
-    set_stream(modules[module], stream)
+def _apply(modules: Mapping[str, nn.Module], name: str, x: Tensor) -> Tensor:
+    """A module's output; of "a|b" that of a with the parameters and buffers of b in place of its own."""
+    module, _, other = name.partition("|")
+    lent = dict(modules[other].named_parameters()) | dict(modules[other].named_buffers()) if other else {}
+    output: Tensor = torch.func.functional_call(modules[module], lent, x) if lent else modules[module](x)
+    return output
+
+
+def _enter(modules: Mapping[str, nn.Module], names: tuple[object, ...], name: str, stream: str) -> None:
+    """Each stream has dropout masks of its own."""
+    module = name.partition("|")[0]
     set_dropout_key(modules[module], seed_for(*names, module, *([f"@{stream}"] if stream else [])))
-
-
-def sweep_batches(images: int, work: Sweep, stream: tuple[object, ...]) -> tuple[Tensor, ...]:
-    """Index batches of a sweep: as the images lie, or at random in even batches where batch statistics are used."""
-    if work.mode == "eval":
-        return torch.split(torch.arange(images), work.batch_size)
-    if images < 2:
-        raise WorkError(f"it has {images} image(s); batch statistics need at least 2")
-    order = torch.randperm(images, generator=generator(*stream, "order"))
-    return order.tensor_split(count_batches(images, work.batch_size))
 
 
 def _batches(work: Fit, bench: Bench, data: Images, stream: tuple[object, ...], rows: Rows) -> Iterator[Batch]:
@@ -249,26 +248,11 @@ def _batches(work: Fit, bench: Bench, data: Images, stream: tuple[object, ...], 
             yield batch_of("", index)
         return
     nothing = bench.batch(data, slice(0), labelled=False)
-    for indices in parallel_batches(work, data, stream):
+    sizes = {name: len(data.stream(name)) for name in work.streams}
+    for indices in parallel_batches(sizes, work.batch_size, work.epochs, stream):
         found = {name: batch_of(name, index) for name, index in indices.items()}
         own = found.pop("", nothing)
         yield Batch(own.images, own.labels, rows=own.rows, streams=found)
-
-
-def parallel_batches(work: Fit, data: Images, stream: tuple[object, ...]) -> Iterator[dict[str, Tensor]]:
-    """Index batches of every stream at once, for as long as the longest lasts; the shorter ones start over."""
-    sizes = {name: len(data.stream(name)) for name in work.streams}
-    steps = work.epochs * max(count_batches(size, work.batch_size) for size in sizes.values())
-    endless = [
-        shuffled_batches(size, work.batch_size, sys.maxsize, (*stream, f"@{name}")) for name, size in sizes.items()
-    ]
-    for _, *indices in zip(range(steps), *endless, strict=False):
-        yield dict(zip(sizes, indices, strict=True))
-
-
-def count_batches(images: int, batch_size: int) -> int:
-    """How many batches `shuffled_batches` makes of so many images in an epoch."""
-    return images // batch_size + (images % batch_size > 1)
 
 
 def _needed_rows(work: Fit, rows: Rows) -> Rows:
@@ -278,17 +262,6 @@ def _needed_rows(work: Fit, rows: Rows) -> Rows:
         if not any(name in found for found in needed.values()):
             raise WorkError(f"it found out no {name} in this round")
     return needed
-
-
-def shuffled_batches(images: int, batch_size: int, epochs: int, stream: tuple[object, ...]) -> Iterator[Tensor]:
-    """Index batches of every epoch; a last batch of one image is left out, for it has no batch statistics."""
-    for epoch in range(epochs):
-        if images < 2:
-            raise WorkError(f"it has {images} image(s); training needs at least 2")
-        order = torch.randperm(images, generator=generator(*stream, "shuffle", epoch))
-        for batch in torch.split(order, batch_size):
-            if len(batch) > 1:
-                yield batch
 
 
 def mixed(batch: Batch, alpha: float, stream: tuple[object, ...]) -> Batch:
@@ -305,7 +278,6 @@ def set_modes(modules: Mapping[str, nn.Module], modes: Mapping[str, Mode]) -> No
     """Put each module into its mode (see `galafed.work.Mode`); "train" where none is named."""
     for name, module in modules.items():
         mode = modes.get(name, "train")
-        set_stream(module, "")
         module.train(mode != "eval")
         for layer in dropouts(module):
             layer.train(mode == "train")

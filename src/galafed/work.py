@@ -22,7 +22,8 @@ Path = tuple[str, ...]
 """Modules applied one after the other to the images: ("extractor", "predictor").
 
 A path starts at the client's own images or, at a client that holds several domains, at the stream it names first:
-("@svhn", "extractor", "predictor").
+("@svhn", "extractor", "predictor"). "extractor|norms:extractor:svhn" is the extractor with what the part after the bar
+holds (here, BatchNorm layers) in place of its own.
 """
 
 Mode = Literal["train", "no_dropout", "eval"]
@@ -81,7 +82,8 @@ class Readout:
 
 
 def _modules(paths: Iterable[Path]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for path in paths for name in path if not name.startswith("@")))
+    names = [name for path in paths for element in path if element[0] != "@" for name in element.split("|")]
+    return tuple(dict.fromkeys(names))
 
 
 def _streams(paths: Iterable[Path]) -> tuple[str, ...]:
@@ -108,6 +110,8 @@ class Step:
     outputs: Mapping[str, Path]
     loss: Callable[[Outputs, Batch], torch.Tensor]
     update: tuple[str, ...]
+    remember: Callable[[Outputs, Batch], States] | None = None
+    """What modules without parameters hold from this step on, as pure a function as the loss: a moving mean, say."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +148,8 @@ class Fit:
     """Modules are in "train" mode unless named here."""
     recall: tuple[str, ...] = ()
     """Modules that start from what the client kept in this round rather than from the payload."""
+    own: tuple[str, ...] = ()
+    """Modules the client made itself and keeps for the whole run; they never leave it."""
     finish: Callable[[States], Finished]
     schema: Callable[[Network], Mapping[str, Schema]]
     """What the reply must look like."""
@@ -180,6 +186,8 @@ class Sweep:
     schema: Callable[[Network], Mapping[str, Schema]]
     labelled: bool = False
     batch_size: int = 512
+    sample: int = 0
+    """Look at so many images only, drawn anew in each round; their rows are for `finish` alone. 0 looks at all."""
     mode: Mode = "eval"
     """In eval mode the pass is in order; with batch statistics in a random one, for neighbours may be alike."""
 

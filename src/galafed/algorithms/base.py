@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
@@ -66,9 +66,8 @@ class Algorithm(ABC, Generic[S]):
         """
         return self.kind == "central"
 
-    @property
-    def readout(self) -> Readout:
-        """How the tested model is read."""
+    def readout(self, sources: Sequence[str]) -> Readout:
+        """How the tested model is read, of a run with these sources."""
         return Readout()
 
     def check(self, network: Network) -> None:

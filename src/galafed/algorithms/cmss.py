@@ -35,7 +35,7 @@ class Settings:
 
 @task
 def select(*, sources: Sequence[str], target: str, adversarial_weight: float, **sgd: Any) -> Fit:
-    """Every batch: (G, F) learn the labels and deceive D on weighted sources; D learns; the manager raises D's error."""
+    """Every batch: (G, F) learn labels and deceive D on weighted sources; D learns; the manager raises its error."""
     domains = (*sources, target)
     judged = at(domains, "extractor", "discriminator")
     scored = at(sources, "extractor", "curriculum")

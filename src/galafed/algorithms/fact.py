@@ -5,6 +5,7 @@ Federated adversarial cross training; the system GALA is built on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -44,8 +45,7 @@ class Fact(Algorithm[Settings]):
     Settings = Settings
     needs_two_sources = True
 
-    @property
-    def readout(self) -> Readout:
+    def readout(self, sources: Sequence[str]) -> Readout:
         if not self.settings.two_heads:
             return Readout()
         return Readout((("extractor", "predictor:1"), ("extractor", "predictor:2")), "confident")

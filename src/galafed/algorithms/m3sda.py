@@ -16,7 +16,7 @@ from galafed.discrepancy import inter_domain
 from galafed.lazy import torch
 from galafed.model import Model
 from galafed.moments import moment_distance
-from galafed.work import Batch, Fit, Outputs, Readout, Step, task
+from galafed.work import Batch, Fit, Outputs, Path, Readout, Step, task
 
 if TYPE_CHECKING:
     from galafed.federation import Federation
@@ -51,9 +51,9 @@ def heads_of(sources: Sequence[str]) -> tuple[str, ...]:
 def match(
     *, sources: Sequence[str], target: str, moment_weight: float, moments: int, generator_steps: int, **sgd: Any
 ) -> Fit:
-    """Every batch: A, all learn the labels and G matches moments; B, the pairs part on the target; C, G reunites them."""
+    """Every batch: A, all learn labels and G matches moments; B, the pairs part on the target; C, G reunites them."""
     domains, heads = (*sources, target), heads_of(sources)
-    features = {f"features {domain}": (f"@{domain}", "extractor") for domain in domains}
+    features: dict[str, Path] = {f"features {domain}": (f"@{domain}", "extractor") for domain in domains}
     labelled = {f"{one} {s}": (f"@{s}", "extractor", f"predictor:{s}.{one}") for s in sources for one in PAIR}
     opinions = {f"{one} {s} on": (f"@{target}", "extractor", f"predictor:{s}.{one}") for s in sources for one in PAIR}
 

@@ -53,22 +53,6 @@ class Dropout(nn.Module):
         return f"p={self.p}, layer={self.layer}"
 
 
-class ByStream(nn.Module):
-    """A layer that treats every stream in its own way; it is told which one comes before each forward pass.
-
-    "" stands for the client's own images; in a test these are the target's.
-    """
-
-    stream: str = ""
-
-
-def set_stream(module: nn.Module, stream: str) -> None:
-    """Tell every layer of a module that cares which stream comes."""
-    for layer in module.modules():
-        if isinstance(layer, ByStream):
-            layer.stream = stream
-
-
 def convolutions(first: int, second: int) -> nn.Sequential:
     """Two 5x5 convolutions of so many channels, each with BatchNorm, ReLU and a 3x3 max-pool of stride 2; then flat."""
     return nn.Sequential(

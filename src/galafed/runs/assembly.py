@@ -64,7 +64,7 @@ def assemble(config: Run) -> Assembly:
     target = domains[config.target]
     notes = {name: domain.note for name, domain in domains.items() if domain.note}
     test, train = labelled(target.test), unlabelled(target.train)
-    evaluator = Evaluator(bench, test=test, unlabelled=train, readout=algorithm.readout)
+    evaluator = Evaluator(bench, test=test, unlabelled=train, readout=algorithm.readout(federation.domains))
     return Assembly(algorithm, network, engine, federation, evaluator, device, dtype, notes)
 
 

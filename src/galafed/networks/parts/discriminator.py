@@ -1,4 +1,4 @@
-"""A domain discriminator: tells a source's features from the target's."""
+"""A domain discriminator: tells a source from the target by an image's features or by its logits."""
 
 from __future__ import annotations
 
@@ -17,12 +17,16 @@ HIDDEN = 500
 
 @parts.register("discriminator")
 class Discriminator(nn.Sequential):
-    """Features [n, d] -> 500 -> 500 -> logit [n, 1], large for "source": DSBN's for digits, taken for every method."""
+    """Features [n, d] -> 500 -> 500 -> logit [n, 1], large for "source"; "discriminator:logits:…" reads logits [n, C].
+
+    DSBN's for digits, taken for every method.
+    """
 
     def __init__(self, network: Network, part: str) -> None:
+        reads_logits = part.startswith("discriminator:logits:")
         super().__init__(
             OrderedDict(
-                full1=nn.Linear(network.feature_size, HIDDEN),
+                full1=nn.Linear(network.classes if reads_logits else network.feature_size, HIDDEN),
                 relu1=nn.ReLU(),
                 full2=nn.Linear(HIDDEN, HIDDEN),
                 relu2=nn.ReLU(),
