@@ -37,7 +37,14 @@ def classification(outputs: Outputs, batch: Batch, domains: Sequence[str], head:
 
 
 def together(
-    *steps: Step, lr: float, momentum: float, weight_decay: float, persistent: bool, batch_size: int, epochs: int
+    *steps: Step,
+    lr: float,
+    momentum: float,
+    weight_decay: float,
+    persistent: bool,
+    batch_size: int,
+    epochs: int,
+    rows: tuple[str, ...] = (),
 ) -> Fit:
     """A fit on all streams at once, one batch of each a step; every module that takes part is sent back."""
     fit = Fit(
@@ -46,6 +53,7 @@ def together(
         batch_size=batch_size,
         epochs=epochs,
         labelled=True,
+        rows=rows,
         finish=lambda states: Finished(sends=states),
         schema=lambda network: {part: network.schema(part) for part in fit.modules},
     )
