@@ -1,0 +1,89 @@
+"""FADA: sources disentangle their features, the target confronts them with its own, attention weighs the sources.
+
+Peng et al., Federated Adversarial Domain Adaptation, ICLR 2020.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from galafed.algorithms.base import Algorithm, Outcome, algorithms
+from galafed.config import at_least, positive
+from galafed.confrontation import cluster, confront, disentangle, share
+from galafed.disentanglement import attention
+from galafed.model import Model, State
+
+if TYPE_CHECKING:
+    from galafed.federation import Federation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How much domains and disentangling count, and how many features a source shares."""
+
+    adversarial_weight: float = 0.1
+    """On deceiving the discriminators."""
+    disentangling_weight: float = 0.1
+    """On mutual information and reconstruction."""
+    shared_features: int = 256
+    """Images of which a source sends features in every round."""
+
+    def __post_init__(self) -> None:
+        positive("adversarial_weight", self.adversarial_weight)
+        positive("disentangling_weight", self.disentangling_weight)
+        at_least("shared_features", self.shared_features, 2)
+
+
+@algorithms.register("fada")
+class Fada(Algorithm[Settings]):
+    """Federated adversarial alignment, disentangling, dynamic attention."""
+
+    kind = "federated"
+    paper = "Peng et al., Federated Adversarial Domain Adaptation, ICLR 2020"
+    sends = (
+        "source: the model both ways, its discriminator, features of some images; target: the model both ways, "
+        "every source's extractor, discriminators and shared features; no image, no label"
+    )
+    Settings = Settings
+
+    def start(self, fed: Federation, model: Model) -> Model:
+        discriminators = [f"discriminator:{source}" for source in fed.sources]
+        return Model({**model.parts, **{part: fed.fresh(part) for part in discriminators}})
+
+    def round(self, fed: Federation, model: Model) -> Outcome:
+        my, mean, sgd = self.settings, self.training.mean, self.sgd(fed.round)
+        h = {part: model.parts[part] for part in ("extractor", "predictor")}
+        D = {source: model.parts[f"discriminator:{source}"] for source in fed.sources}
+
+        local = fed.ask(  # (G_n, F_n); what pulls features apart stays at the source
+            fed.sources,
+            disentangle(adversarial_weight=my.adversarial_weight, disentangling_weight=my.disentangling_weight, **sgd),
+            h,
+            own={source: {"discriminator": D[source]} for source in fed.sources},
+        )
+        shared = fed.ask(local.names, share(count=my.shared_features), {})["bank"]
+
+        G, F = local["extractor"], local["predictor"]
+        before = self._gap(fed, h)
+        gaps = {n: self._gap(fed, {"extractor": G[n], "predictor": h["predictor"]}) for n in shared}
+        a = attention(before, gaps)  # α_n, Eq. 8
+        h = {"extractor": mean({n: G[n] for n in a}, a), "predictor": mean({n: F[n] for n in a}, a)}
+
+        confronted = fed.ask(
+            fed.target,
+            confront(sources=list(a), count=my.shared_features, adversarial_weight=my.adversarial_weight, **sgd),
+            h | {f"bank:{my.shared_features}:{n}": shared[n] for n in a} | {f"discriminator:{n}": D[n] for n in a},
+        )
+        (reply,) = confronted
+        return Outcome(
+            model=Model({**model.parts, **reply.parts}),
+            tested=Model({part: reply.parts[part] for part in h}),
+            loss=local.mean("loss"),
+            relevance=a,
+            notes={"gap": before, "domain_loss": reply.metrics["loss"] / len(a)},
+        )
+
+    def _gap(self, fed: Federation, h: dict[str, State]) -> float:
+        """How loosely a model clusters the target."""
+        return float(fed.ask(fed.target, cluster(), h)["gap"][fed.target]["value"])
