@@ -46,43 +46,37 @@ def disentangle(
     batch_size: int,
     epochs: int,
 ) -> Fit:
-    """A source, every batch: learn labels and pull features apart; hide class and domain; sharpen the critic."""
+    """A source, every batch: learn labels, pull features apart and hide the domain; then hide the class in f'.
+
+    The critic's paths reverse gradients: it raises the estimate of mutual information, G and the disentangler lower it.
+    """
 
     def learn(outputs: Outputs, batch: Batch) -> torch.Tensor:
-        both = cross_entropy(outputs, batch) + cross_entropy({"logits": outputs["guess"]}, batch)  # Eq. 5
-        return both + disentangling_weight * (information(outputs) + reconstruction(outputs, batch))  # Eq. 7
+        labels = cross_entropy(outputs, batch) + cross_entropy({"logits": outputs["guess"]}, batch)  # Eq. 5
+        apart = reconstruction(outputs, batch) - information(outputs)  # Eq. 7
+        seems_target = torch.nn.functional.softplus(outputs["domain"]).mean()  # Eq. 4, the source's half
+        return labels + disentangling_weight * apart + adversarial_weight * seems_target
 
     def hide(outputs: Outputs, batch: Batch) -> torch.Tensor:
-        seems_target = torch.nn.functional.softplus(outputs["domain"]).mean()  # Eq. 4, the source's half
-        return class_confusion(outputs["guess"]) + adversarial_weight * seems_target  # Eq. 6
-
-    def sharpen(outputs: Outputs, batch: Batch) -> torch.Tensor:
-        return -information(outputs)
+        return class_confusion(outputs["guess"])  # Eq. 6
 
     def finish(states: States) -> Finished:
         sends = {part: states[part] for part in ("extractor", "predictor")}
         return Finished(sends=sends, stays={"extractor": states["extractor"]})
 
     guess: dict[str, Path] = {"guess": ("disentangler", "identifier")}
-    critics: dict[str, Path] = {
-        "critic:features": ("extractor", "critic:features"),
-        "critic:specific": ("disentangler", "critic:specific"),
-    }
-    drawn: dict[str, Path] = {
+    everything: dict[str, Path] = guess | {
+        "logits": ("extractor", "predictor"),
+        "domain": ("extractor", "discriminator"),
+        "critic:features": ("extractor", "reverse", "critic:features"),
+        "critic:specific": ("disentangler", "reverse", "critic:specific"),
         "reconstructor:features": ("extractor", "reconstructor:features"),
         "reconstructor:specific": ("disentangler", "reconstructor:specific"),
     }
-    everything = {"logits": ("extractor", "predictor")} | guess | critics | drawn
-    learners = ("extractor", "predictor", "disentangler", "identifier", *drawn)
     return Fit(
         steps=(
-            Step(outputs=everything, loss=learn, update=learners),
-            Step(
-                outputs=guess | {"domain": ("extractor", "discriminator")},
-                loss=hide,
-                update=("extractor", "disentangler"),
-            ),
-            Step(outputs=critics, loss=sharpen, update=tuple(critics)),
+            Step(outputs=everything, loss=learn, update=("extractor", "predictor", *LOCAL)),
+            Step(outputs=guess, loss=hide, update=("disentangler",)),
         ),
         optimiser=Sgd(lr=lr, momentum=momentum, weight_decay=weight_decay, persistent=persistent),
         batch_size=batch_size,

@@ -26,7 +26,7 @@ class Settings:
     """On deceiving the discriminators."""
     disentangling_weight: float = 0.1
     """On mutual information and reconstruction."""
-    shared_features: int = 256
+    shared_features: int = 128
     """Images of which a source sends features in every round."""
 
     def __post_init__(self) -> None:

@@ -20,7 +20,8 @@ class Curriculum(nn.Sequential):
     """Features [n, d] -> 500 -> score [n, 1]. It starts without an opinion: every score is 0."""
 
     def __init__(self, network: Network, part: str) -> None:
-        last = nn.Linear(HIDDEN, 1)
+        width = min(HIDDEN, network.feature_size // 2)
+        last = nn.Linear(width, 1)
         nn.init.zeros_(last.weight)
         nn.init.zeros_(last.bias)
-        super().__init__(OrderedDict(full1=nn.Linear(network.feature_size, HIDDEN), relu1=nn.ReLU(), full2=last))
+        super().__init__(OrderedDict(full1=nn.Linear(network.feature_size, width), relu1=nn.ReLU(), full2=last))

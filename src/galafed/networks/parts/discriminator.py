@@ -19,17 +19,18 @@ HIDDEN = 500
 class Discriminator(nn.Sequential):
     """Features [n, d] -> 500 -> 500 -> logit [n, 1], large for "source"; "discriminator:logits:…" reads logits [n, C].
 
-    DSBN's for digits, taken for every method.
+    DSBN's for digits, taken for every method; narrower for a small network, whose features are few.
     """
 
     def __init__(self, network: Network, part: str) -> None:
         reads_logits = part.startswith("discriminator:logits:")
+        width = min(HIDDEN, network.feature_size // 2)
         super().__init__(
             OrderedDict(
-                full1=nn.Linear(network.classes if reads_logits else network.feature_size, HIDDEN),
+                full1=nn.Linear(network.classes if reads_logits else network.feature_size, width),
                 relu1=nn.ReLU(),
-                full2=nn.Linear(HIDDEN, HIDDEN),
+                full2=nn.Linear(width, width),
                 relu2=nn.ReLU(),
-                full3=nn.Linear(HIDDEN, 1),
+                full3=nn.Linear(width, 1),
             )
         )
