@@ -110,7 +110,7 @@ class ByHand:
     def step(self, loss: Callable[[], Tensor], *parts: str) -> float:
         value = loss()
         self.descend({part: self.gradients(value, part) for part in parts})
-        return float(value)
+        return value.item()
 
     def assert_equals(self, states: Mapping[str, State]) -> None:
         for part, module in self.modules.items():
