@@ -271,8 +271,8 @@ def test_the_manager_comes_to_prefer_images_the_discriminator_takes_for_target()
         states, _ = run(task, states)
     hand = ByHand(states)
     features = torch.cat([hand["extractor"](hand.x[s]) for s in SOURCES])
-    missed = -hand["discriminator"](features)[:, 0]
-    scores = hand["curriculum"](features)[:, 0]
+    missed = -hand["discriminator"](features)[:, 0].detach()
+    scores = hand["curriculum"](features)[:, 0].detach()
     assert float(torch.corrcoef(torch.stack([missed, scores]))[0, 1]) > 0
 
 
