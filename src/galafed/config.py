@@ -42,6 +42,12 @@ def at_least(key: str, value: float, least: float) -> None:
         raise ConfigError(f"{key} = {value}: must be {least} or more")
 
 
+def between(key: str, value: float, low: float, high: float) -> None:
+    """Refuse a setting that does not lie strictly between two bounds."""
+    if not low < value < high:
+        raise ConfigError(f"{key} = {value}: must lie between {low} and {high}, both excluded")
+
+
 def _is_finite(value: float) -> bool:
     return -LARGEST <= value <= LARGEST
 

@@ -6,20 +6,28 @@ Arguments are plain values, so that a task can be asked for by name at another s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
 from galafed.discrepancy import inter_group
 from galafed.lazy import torch
-from galafed.model import Variance, statistics, weighted_mean
+from galafed.model import Schema, Variance, statistics, weighted_mean
 from galafed.relevance import centroids_from, soft_sums
 from galafed.work import Batch, Finished, Fit, Mode, Outputs, Readout, Sgd, States, Step, Sweep, task
+
+if TYPE_CHECKING:
+    from galafed.networks.base import Network
 
 CLASSIFY = {"logits": ("extractor", "predictor")}
 SINGLE = Readout()
 
 
-def cross_entropy(outputs: Outputs, batch: Batch) -> torch.Tensor:
-    """ℓ(F(G(x)), y), the mean over the batch; for mixed images λ ℓ(·, y) + (1 - λ) ℓ(·, y')."""
-    logits, loss = outputs["logits"], torch.nn.functional.cross_entropy
+def cross_entropy(outputs: Outputs, batch: Batch, smoothing: float = 0.0) -> torch.Tensor:
+    """ℓ(F(G(x)), y), the mean over the batch; for mixed images λ ℓ(·, y) + (1 - λ) ℓ(·, y').
+
+    With smoothing ε, the label y stands for (1 - ε) of its class and ε / C of every class.
+    """
+    logits, loss = outputs["logits"], partial(torch.nn.functional.cross_entropy, label_smoothing=smoothing)
     if batch.labels is None:
         raise ValueError("a labelled task was given an unlabelled batch")
     if batch.mixed is None or batch.mixed.labels is None:
@@ -33,6 +41,11 @@ def no_loss(outputs: Outputs, batch: Batch) -> torch.Tensor:
     return batch.images.new_zeros(())
 
 
+def centroid_schema(network: Network) -> Schema:
+    """What the centroids of a domain look like."""
+    return {"means": ((network.classes, network.feature_size), True), "share": ((network.classes,), True)}
+
+
 @task
 def centroids() -> Sweep:
     """Soft class centroids r^c of a domain under the received model, before any local step (Algorithm 1, line 3)."""
@@ -40,12 +53,7 @@ def centroids() -> Sweep:
         outputs={"features": ("extractor",), **CLASSIFY},
         measure=lambda outputs, batch: soft_sums(outputs["features"], outputs["logits"]),
         finish=lambda sums, dtype: {"centroids": centroids_from(sums, dtype)},
-        schema=lambda network: {
-            "centroids": {
-                "means": ((network.classes, network.feature_size), True),
-                "share": ((network.classes,), True),
-            }
-        },
+        schema=lambda network: {"centroids": centroid_schema(network)},
     )
 
 
@@ -73,18 +81,31 @@ def train(
     batch_size: int,
     epochs: int,
     mixup: float = 0.0,
+    smoothing: float = 0.0,
+    extractor_rate: float = 1.0,
+    repeat: int = 0,
     send: Sequence[str] = ("extractor",),
+    hold: str | None = None,
 ) -> Fit:
-    """Local training of (G_n, F_n) on labelled images; what is not sent stays at the client for this round."""
+    """Local training of (G_n, F_n) on labelled images; what is not sent stays at the client for this round.
+
+    Repeated, it goes on with what stayed. With `hold`, the client keeps what it sent under that tag, so that it need
+    not be sent back to it.
+    """
 
     def finish(states: States) -> Finished:
         return Finished(
             sends={part: states[part] for part in send},
             stays={part: states[part] for part in states if part not in send},
+            holds={f"{hold}/{part}": states[part] for part in send} if hold else {},
         )
 
+    both = ("extractor", "predictor")
     return Fit(
-        steps=(Step(outputs=CLASSIFY, loss=cross_entropy, update=("extractor", "predictor")),),
+        steps=(Step(outputs=CLASSIFY, loss=partial(cross_entropy, smoothing=smoothing), update=both),),
+        rates={"extractor": extractor_rate},
+        repeat=repeat,
+        recall=both if repeat else (),
         optimiser=Sgd(lr=lr, momentum=momentum, weight_decay=weight_decay, persistent=persistent),
         batch_size=batch_size,
         epochs=epochs,

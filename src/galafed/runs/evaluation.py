@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -45,5 +45,7 @@ class Evaluator:
         )
 
     def _sums(self, model: Model, data: Images, *, labelled: bool) -> State:
-        work = evaluate(readout=self._readout, labelled=labelled)
+        # Of a source that dropped out of the run there is no path to read.
+        paths = tuple(path for path in self._readout.paths if set(path) <= model.parts.keys())
+        work = evaluate(readout=replace(self._readout, paths=paths), labelled=labelled)
         return sweep(work, self._bench, data, {part: model.parts[part] for part in work.modules}).parts["sums"]
