@@ -128,7 +128,7 @@ def _nearest(model: str) -> Path:
 
 
 @task
-def transfer(
+def adapt_extractors(
     *,
     models: Sequence[str],
     pseudo_weight: float,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from galafed.algorithms.base import Algorithm, Outcome, algorithms
 from galafed.config import Training, at_least, between, positive
-from galafed.hypothesis_transfer import better_means, first_means, nearest_means, transfer
+from galafed.hypothesis_transfer import adapt_extractors, better_means, first_means, nearest_means
 from galafed.messages import Replies
 from galafed.model import Model
 from galafed.tasks import train
@@ -80,7 +80,7 @@ def adapt(
     for label in (first_means, better_means, nearest_means):
         fed.ask(fed.target, label(models=list(models)), model)
     hold = f"t{fed.round + 1}"
-    task = transfer(
+    task = adapt_extractors(
         models=list(models), pseudo_weight=my.pseudo_weight, extractor_rate=my.extractor_rate, hold=hold, **sgd
     )
     moved = fed.ask(fed.target, task, model)
