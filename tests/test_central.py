@@ -175,10 +175,12 @@ def test_a_batch_of_mdan(gamma: float | None) -> None:
 # M³SDA
 
 
-def test_a_batch_of_m3sda() -> None:
-    heads = m3sda.heads_of(SOURCES)
+@pytest.mark.parametrize("classifiers", ["each", "shared"])
+def test_a_batch_of_m3sda(classifiers: str) -> None:
+    name = {"each": "predictor:{}.{}", "shared": "predictor:{1}"}[classifiers]
+    heads = list(dict.fromkeys(name.format(s, k) for s in SOURCES for k in ("first", "second")))
     states = fresh("extractor", *heads)
-    settings = {"moment_weight": 0.5, "moments": 2, "generator_steps": 4}
+    settings = {"moment_weight": 0.5, "moments": 2, "generator_steps": 4, "classifiers": classifiers}
     found, losses = run(m3sda.match(sources=SOURCES, target=TARGET, **settings, **SGD), states)
 
     hand = ByHand(states)
@@ -196,13 +198,13 @@ def test_a_batch_of_m3sda() -> None:
         return total / pairs
 
     def labels(features: dict[str, Tensor]) -> Tensor:
-        each = [CE(hand[f"predictor:{s}.{k}"](features[s]), hand.y[s]) for s in SOURCES for k in m3sda.PAIR]
+        each = [CE(hand[name.format(s, k)](features[s]), hand.y[s]) for s in SOURCES for k in m3sda.PAIR]
         return torch.stack(each).sum() / len(SOURCES)
 
     def disagreement(target: Tensor) -> Tensor:
-        each = []
+        opinions, each = {head: hand[head](target).softmax(dim=1) for head in heads}, []
         for s in SOURCES:
-            p, q = (hand[f"predictor:{s}.{k}"](target).softmax(dim=1) for k in m3sda.PAIR)
+            p, q = (opinions[name.format(s, k)] for k in m3sda.PAIR)
             each.append((p - q).abs().mean())
         return torch.stack(each).mean()
 

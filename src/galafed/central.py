@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from galafed.lazy import torch
 from galafed.model import Model
 from galafed.tasks import no_loss
-from galafed.work import Batch, Finished, Fit, Outputs, Path, Sgd, Step, task
+from galafed.work import Batch, Finished, Fit, Mode, Outputs, Path, Sgd, Step, task
 
 if TYPE_CHECKING:
     from galafed.federation import Federation
@@ -45,6 +45,7 @@ def together(
     batch_size: int,
     epochs: int,
     rows: tuple[str, ...] = (),
+    modes: Mapping[str, Mode] | None = None,
 ) -> Fit:
     """A fit on all streams at once, one batch of each a step; every module that takes part is sent back."""
     fit = Fit(
@@ -54,6 +55,7 @@ def together(
         epochs=epochs,
         labelled=True,
         rows=rows,
+        modes=modes or {},
         finish=lambda states: Finished(sends=states),
         schema=lambda network: {part: network.schema(part) for part in fit.modules},
     )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Settings:
     """How much domains and disentangling count, and how many features a source shares."""
 
-    adversarial_weight: float = 0.1
+    adversarial_weight: float = 0.02
     """On deceiving the discriminators."""
     disentangling_weight: float = 0.1
     """On mutual information and reconstruction."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from galafed.algorithms.base import Algorithm, Outcome, algorithms
 from galafed.central import Statistics, classification, on_target, together
@@ -34,6 +34,8 @@ class Settings:
     """Mean and variance; the public code for digits goes to order 5."""
     generator_steps: int = 4
     """Steps of G on the discrepancy after each step of the classifiers."""
+    classifiers: Literal["each", "shared"] = "each"
+    """A pair for each source, as in the paper, or one pair for all, as in the public code for digits."""
     statistics: Statistics = "target"
 
     def __post_init__(self) -> None:
@@ -42,20 +44,29 @@ class Settings:
         at_least("generator_steps", self.generator_steps, 1)
 
 
-def heads_of(sources: Sequence[str]) -> tuple[str, ...]:
-    """The classifiers F_i, F_i' of every source."""
-    return tuple(f"predictor:{source}.{one}" for source in sources for one in PAIR)
+def pairs_of(sources: Sequence[str], classifiers: str) -> dict[tuple[str, str], str]:
+    """The part that holds the first and the second classifier of every source: F_i, F_i'."""
+    suffixes = {source: f"{source}." if classifiers == "each" else "" for source in sources}
+    return {(source, one): f"predictor:{suffixes[source]}{one}" for source in sources for one in PAIR}
 
 
 @task
 def match(
-    *, sources: Sequence[str], target: str, moment_weight: float, moments: int, generator_steps: int, **sgd: Any
+    *,
+    sources: Sequence[str],
+    target: str,
+    moment_weight: float,
+    moments: int,
+    generator_steps: int,
+    classifiers: str,
+    **sgd: Any,
 ) -> Fit:
     """Every batch: A, all learn labels and G matches moments; B, the pairs part on the target; C, G reunites them."""
-    domains, heads = (*sources, target), heads_of(sources)
+    domains, pairs = (*sources, target), pairs_of(sources, classifiers)
+    heads = tuple(dict.fromkeys(pairs.values()))
     features: dict[str, Path] = {f"features {domain}": (f"@{domain}", "extractor") for domain in domains}
-    labelled = {f"{one} {s}": (f"@{s}", "extractor", f"predictor:{s}.{one}") for s in sources for one in PAIR}
-    opinions = {f"{one} {s} on": (f"@{target}", "extractor", f"predictor:{s}.{one}") for s in sources for one in PAIR}
+    labelled = {f"{one} {source}": (f"@{source}", "extractor", head) for (source, one), head in pairs.items()}
+    opinions = {f"{one} {source} on": (f"@{target}", "extractor", head) for (source, one), head in pairs.items()}
 
     def labels(outputs: Outputs, batch: Batch) -> torch.Tensor:
         """Σ of both classifiers' cross-entropies, the mean over sources."""
@@ -78,6 +89,9 @@ def match(
         Step(outputs=features | labelled, loss=learn, update=("extractor", *heads)),
         Step(outputs=labelled | opinions, loss=part, update=heads),
         *[reunite] * generator_steps,
+        modes=dict.fromkeys(
+            heads, "no_dropout"
+        ),  # its own classifiers are linear; masks would be taken for disagreement
         **sgd,
     )
 
@@ -92,11 +106,13 @@ class M3sda(Algorithm[Settings]):
     Settings = Settings
 
     def start(self, fed: Federation, model: Model) -> Model:
-        return Model({"extractor": model.extractor, **{head: fed.fresh(head) for head in heads_of(fed.domains)}})
+        heads = self.readout(fed.domains).parts[1:]
+        return Model({"extractor": model.extractor, **{head: fed.fresh(head) for head in heads}})
 
     def readout(self, sources: Sequence[str]) -> Readout:
         """The mean of all classifiers' probabilities."""
-        return Readout(tuple(("extractor", head) for head in heads_of(sources)), "mean")
+        heads = dict.fromkeys(pairs_of(sources, self.settings.classifiers).values())
+        return Readout(tuple(("extractor", head) for head in heads), "mean")
 
     def round(self, fed: Federation, model: Model) -> Outcome:
         my, sgd = self.settings, self.sgd(fed.round)
@@ -108,11 +124,12 @@ class M3sda(Algorithm[Settings]):
                 moment_weight=my.moment_weight,
                 moments=my.moments,
                 generator_steps=my.generator_steps,
+                classifiers=my.classifiers,
                 **sgd,
             ),
             model,
         )
-        model, heads = Model(reply.parts), heads_of(fed.domains)
+        model, heads = Model(reply.parts), self.readout(fed.domains).parts[1:]
         target_statistics = my.statistics == "target"
         return Outcome(
             model=model,
