@@ -112,6 +112,19 @@ class Training:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Poison:
+    """Sources with wrong labels, to see which method notices: class c becomes c + 1, and the last class the first."""
+
+    sources: tuple[str, ...] = ()
+    share: float = 0.5
+    """Of the labels of each of these sources."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1:
+            raise ConfigError(f"share = {self.share}: must be above 0 and at most 1")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Run:
     """Everything that decides the outcome of one run."""
 
@@ -140,6 +153,7 @@ class Run:
     selection: Literal["discrepancy", "entropy", "information"] = "discrepancy"
     """The label-free criterion that picks a round; where an algorithm measures no discrepancy, information is used."""
     training: Training = dataclasses.field(default_factory=Training)
+    poison: Poison = dataclasses.field(default_factory=Poison)
     settings: Any = None
     """The algorithm's own switches; in TOML the table with the algorithm's name."""
     benchmark_settings: Any = None
@@ -161,6 +175,9 @@ class Run:
         values = dataclasses.asdict(self)
         tables = {self.algorithm: values.pop("settings"), self.benchmark: values.pop("benchmark_settings")}
         values["sources"] = list(self.sources)
+        poison = values.pop("poison")
+        if poison["sources"]:  # else a run is what it was before there was poison, down to its name
+            values["poison"] = poison | {"sources": list(poison["sources"])}
         return values | {name: table for name, table in tables.items() if table}
 
     def hash(self) -> str:
@@ -216,6 +233,8 @@ def resolve(values: Mapping[str, Any]) -> Run:
     if len(set(run.sources)) < len(run.sources):
         raise ConfigError(f"sources: a domain is named twice in {', '.join(run.sources)}")
     sources = tuple(sorted(run.sources)) or tuple(sorted(set(benchmark.domains) - {target}))
+    for source in run.poison.sources:
+        _known("poison.sources", source, sources)
     _known("engine", run.engine, engines.names())
     network = run.network or benchmark.network
     _known("network", network, network_names())

@@ -63,6 +63,9 @@ def assemble(config: Run) -> Assembly:
     )
     target = domains[config.target]
     notes = {name: domain.note for name, domain in domains.items() if domain.note}
+    for name in config.poison.sources:
+        wrong = f"{config.poison.share:.0%} of its labels poisoned"
+        notes[name] = f"{notes[name]}; {wrong}" if name in notes else wrong
     test, train = labelled(target.test), unlabelled(target.train)
     evaluator = Evaluator(bench, test=test, unlabelled=train, readout=algorithm.readout(federation.domains))
     return Assembly(algorithm, network, engine, federation, evaluator, device, dtype, notes)
@@ -71,6 +74,8 @@ def assemble(config: Run) -> Assembly:
 def client_data(domains: Mapping[str, Domain], config: Run, algorithm: Algorithm[Any]) -> dict[str, Images]:
     """What each client holds. The target gets images alone: its labels exist for the oracle and nobody else."""
     data = {name: labelled(domains[name].train) for name in config.sources}
+    for name in config.poison.sources:
+        data[name] = poisoned(data[name], name, config)
     if algorithm.pools_sources:
         streams = data | {config.target: unlabelled(domains[config.target].train)}
         data = {POOLED: pooled(data.values(), streams if algorithm.kind == "central" else {})}
@@ -80,6 +85,16 @@ def client_data(domains: Mapping[str, Domain], config: Run, algorithm: Algorithm
     target = domains[config.target].train
     data[config.target] = labelled(target) if algorithm.sees_target_labels else unlabelled(target)
     return data
+
+
+def poisoned(source: Images, name: str, config: Run) -> Images:
+    """A source of whose labels a random share is wrong by one class."""
+    classes = len(benchmarks.get(config.benchmark)(config.benchmark_settings).classes)
+    labels = _labels(source).clone()
+    order = torch.randperm(len(labels), generator=generator(config.seed, "poison", name))
+    wrong = order[: round(config.poison.share * len(labels))]
+    labels[wrong] = (labels[wrong] + 1) % classes
+    return Images(source.images, labels)
 
 
 def pooled(domains: Iterable[Images], streams: Mapping[str, Images]) -> Images:
