@@ -5,8 +5,9 @@ Peng et al., Federated Adversarial Domain Adaptation, ICLR 2020.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from galafed.algorithms.base import Algorithm, Outcome, algorithms
 from galafed.config import at_least, positive
@@ -16,6 +17,14 @@ from galafed.model import Model, State
 
 if TYPE_CHECKING:
     from galafed.federation import Federation
+
+
+PUBLISHED = {
+    "training.lr": 0.01,
+    "training.momentum": 0.0,
+    "training.schedule": "constant",
+    "fada.adversarial_weight": 1.0,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +55,7 @@ class Fada(Algorithm[Settings]):
         "every source's extractor, discriminators and shared features; no image, no label"
     )
     Settings = Settings
+    recommended: ClassVar[Mapping[str, Mapping[str, Any]]] = {"digits": PUBLISHED, "office": PUBLISHED}
 
     def start(self, fed: Federation, model: Model) -> Model:
         discriminators = [f"discriminator:{source}" for source in fed.sources]

@@ -5,9 +5,9 @@ Peng et al., Moment Matching for Multi-Source Domain Adaptation, ICCV 2019.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from galafed.algorithms.base import Algorithm, Outcome, algorithms
 from galafed.central import Statistics, classification, on_target, together
@@ -104,6 +104,15 @@ class M3sda(Algorithm[Settings]):
     paper = "Peng et al., Moment Matching for Multi-Source Domain Adaptation, ICCV 2019"
     sends = "all images of all domains, once, to one place; the target receives the model"
     Settings = Settings
+    recommended: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "digits": {
+            "rounds": 30,
+            "training.lr": 0.05,
+            "training.schedule": "cosine",
+            "training.decay": 0.001,
+            "training.batch_size": 64,
+        }
+    }
 
     def start(self, fed: Federation, model: Model) -> Model:
         heads = self.readout(fed.domains).parts[1:]
