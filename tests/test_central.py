@@ -223,10 +223,15 @@ def test_a_batch_of_m3sda(classifiers: str) -> None:
 
 
 def test_m3sda_is_read_by_the_mean_of_all_its_classifiers() -> None:
-    algorithm = m3sda.M3sda(m3sda.Settings(), Training(), rounds=3)
-    readout = algorithm.readout(("a", "b"))
-    assert readout.rule == "mean"
-    assert [path[1] for path in readout.paths] == [f"predictor:{s}.{k}" for s in "ab" for k in ("first", "second")]
+    expected = {
+        "shared": ["predictor:first", "predictor:second"],
+        "each": [f"predictor:{s}.{k}" for s in "ab" for k in ("first", "second")],
+    }
+    for classifiers, heads in expected.items():
+        settings = m3sda.Settings(classifiers=classifiers)  # type: ignore[arg-type]
+        readout = m3sda.M3sda(settings, Training(), rounds=3).readout(("a", "b"))
+        assert readout.rule == "mean"
+        assert [path[1] for path in readout.paths] == heads
 
 
 # CMSS

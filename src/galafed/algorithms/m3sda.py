@@ -1,4 +1,4 @@
-"""M³SDA: the moments of all domains are drawn together, and a pair of classifiers for each source is played off (β).
+"""M³SDA: the moments of all domains are drawn together, and a pair of classifiers is played off against G (β).
 
 Peng et al., Moment Matching for Multi-Source Domain Adaptation, ICCV 2019.
 """
@@ -34,8 +34,8 @@ class Settings:
     """Mean and variance; the public code for digits goes to order 5."""
     generator_steps: int = 4
     """Steps of G on the discrepancy after each step of the classifiers."""
-    classifiers: Literal["each", "shared"] = "each"
-    """A pair for each source, as in the paper, or one pair for all, as in the public code for digits."""
+    classifiers: Literal["shared", "each"] = "shared"
+    """One pair for all sources, as in the public code for digits, or a pair for each, as in the paper."""
     statistics: Statistics = "target"
 
     def __post_init__(self) -> None:
@@ -98,7 +98,7 @@ def match(
 
 @algorithms.register("m3sda")
 class M3sda(Algorithm[Settings]):
-    """Matched moments, and a pair of classifiers for each source."""
+    """Matched moments, and a pair of classifiers that G has to reconcile."""
 
     kind = "central"
     paper = "Peng et al., Moment Matching for Multi-Source Domain Adaptation, ICCV 2019"

@@ -27,7 +27,7 @@ class Settings:
 
     bound: Literal["soft", "hard"] = "soft"
     """The log-sum-exp over sources, or the worst source."""
-    mu: float = 0.1
+    mu: float = 0.03
     """Weight μ of the domain losses; it rises from 0 to this over the run."""
     gamma: float = 10.0
     """Sharpness γ of the soft bound."""
