@@ -1,6 +1,6 @@
 """FACT: each round two random sources, whose predictors are made to agree on the target (inter-domain distance).
 
-Federated adversarial cross training; the system GALA is built on.
+Schrod, Lippl, Schäfer, Altenbuchinger: FACT: Federated Adversarial Cross Training, 2023; the system GALA is built on.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Fact(Algorithm[Settings]):
     """Inter-domain distance of a random pair of sources."""
 
     kind = "federated"
-    paper = "FACT, 2024"
+    paper = "Schrod et al., FACT: Federated Adversarial Cross Training, arXiv 2306.00607, 2023"
     sends = "two sources: G twice, F twice; target: G twice, two predictors; no image, no label"
     Settings = Settings
     needs_two_sources = True
