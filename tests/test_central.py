@@ -15,7 +15,7 @@ from galafed.adversarial import ramp
 from galafed.algorithms import cmss, dsbn, m3sda, mdan
 from galafed.algorithms.base import algorithms
 from galafed.config import Training, resolve
-from galafed.domain_norms import normed, norms_of, pseudo_label, seen_by, self_train, through, transfer
+from galafed.domain_norms import normed, norms_of, pseudo_label, seen_by, self_train, through, transfer_semantics
 from galafed.errors import ConfigError
 from galafed.loops import Bench, Images, fit, sweep
 from galafed.model import Model, State, digest
@@ -133,7 +133,7 @@ def run(task: Task, states: Mapping[str, State]) -> tuple[dict[str, State], tupl
 def test_a_batch_of_mdan(gamma: float | None) -> None:
     mu = 0.3
     states = fresh("extractor", "predictor", *(f"discriminator:{s}" for s in SOURCES))
-    found, losses = run(mdan.play(sources=SOURCES, target=TARGET, mu=mu, gamma=gamma, **SGD), states)
+    found, losses = run(mdan.minimise_bound(sources=SOURCES, target=TARGET, mu=mu, gamma=gamma, **SGD), states)
 
     hand = ByHand(states)
     G, F, D = hand["extractor"], hand["predictor"], {s: hand[f"discriminator:{s}"] for s in SOURCES}
@@ -181,7 +181,7 @@ def test_a_batch_of_m3sda(classifiers: str) -> None:
     heads = list(dict.fromkeys(name.format(s, k) for s in SOURCES for k in ("first", "second")))
     states = fresh("extractor", *heads)
     settings = {"moment_weight": 0.5, "moments": 2, "generator_steps": 4, "classifiers": classifiers}
-    found, losses = run(m3sda.match(sources=SOURCES, target=TARGET, **settings, **SGD), states)
+    found, losses = run(m3sda.match_moments(sources=SOURCES, target=TARGET, **settings, **SGD), states)
 
     hand = ByHand(states)
     G = hand["extractor"]
@@ -242,7 +242,7 @@ def test_a_batch_of_cmss() -> None:
     states = fresh("extractor", "predictor", "discriminator", "curriculum")
     generator = torch.Generator().manual_seed(5)
     states["curriculum"]["full2.weight"] = torch.randn(1, 3, generator=generator, dtype=torch.float64)  # an opinion
-    found, losses = run(cmss.select(sources=SOURCES, target=TARGET, adversarial_weight=weight, **SGD), states)
+    found, losses = run(cmss.weigh_sources(sources=SOURCES, target=TARGET, adversarial_weight=weight, **SGD), states)
 
     hand = ByHand(states)
     G, F, D, manager = (hand[part] for part in ("extractor", "predictor", "discriminator", "curriculum"))
@@ -274,7 +274,7 @@ def test_a_batch_of_cmss() -> None:
 def test_the_manager_comes_to_prefer_images_the_discriminator_takes_for_target() -> None:
     states = fresh("extractor", "predictor", "discriminator", "curriculum")
     for _ in range(20):
-        task = cmss.select(sources=SOURCES, target=TARGET, adversarial_weight=0.1, **{**SGD, "lr": 0.2})
+        task = cmss.weigh_sources(sources=SOURCES, target=TARGET, adversarial_weight=0.1, **{**SGD, "lr": 0.2})
         states, _ = run(task, states)
     hand = ByHand(states)
     features = torch.cat([hand["extractor"](hand.x[s]) for s in SOURCES])
@@ -312,7 +312,7 @@ def test_a_batch_of_dsbns_first_stage() -> None:
             3, 3, generator=torch.Generator().manual_seed(ord(d)), dtype=torch.float64
         )
     modules = ("extractor", "predictor")
-    found, losses = run(transfer(sources=SOURCES, target=TARGET, modules=modules, **weights, **SGD), states)
+    found, losses = run(transfer_semantics(sources=SOURCES, target=TARGET, modules=modules, **weights, **SGD), states)
 
     hand = ByHand(states)
     learners = (*modules, *norms_of(DOMAINS, modules))

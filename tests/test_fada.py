@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from galafed.confrontation import LOCAL, cluster, confront, disentangle, share
+from galafed.confrontation import LOCAL, cluster_target, confront, disentangle, share_features
 from galafed.disentanglement import attention, gap_statistic
 from galafed.loops import Images, fit, sweep
 from galafed.model import State, digest
@@ -134,7 +134,7 @@ def test_a_batch_at_the_target() -> None:
 @pytest.mark.parametrize("held", [3, 40])
 def test_a_source_shares_features_of_so_many_images_and_repeats_too_few(held: int) -> None:
     data, states = images(held, labelled=True), fresh("extractor")
-    swept = sweep(share(count=COUNT).work, bench(), data, states, stream=STREAM)  # type: ignore[arg-type]
+    swept = sweep(share_features(count=COUNT).work, bench(), data, states, stream=STREAM)  # type: ignore[arg-type]
     bank = swept.parts["bank"]["features"]
     extractor = modules_of(states)["extractor"].eval()
     every = extractor(NETWORK.prepare(data.images, torch.float64)).detach()
@@ -148,7 +148,7 @@ def test_a_source_shares_features_of_so_many_images_and_repeats_too_few(held: in
 
 def test_clusters_are_counted_over_a_sample_of_the_target() -> None:
     data, states = images(30, labelled=False), fresh("extractor", "predictor")
-    swept = sweep(cluster().work, bench(), data, states, stream=STREAM)  # type: ignore[arg-type]
+    swept = sweep(cluster_target().work, bench(), data, states, stream=STREAM)  # type: ignore[arg-type]
     features = modules_of(states)["extractor"](NETWORK.prepare(data.images, torch.float64))
     assert float(swept.parts["gap"]["value"]) == pytest.approx(gap_statistic(features.detach(), 3).item(), rel=0.2)
 
@@ -165,7 +165,7 @@ def test_only_what_is_announced_leaves_a_source() -> None:
     sent = {
         job.task.name: set(a.parts) for job, a in zip(played.jobs, played.answers, strict=True) if job.client == "dark"
     }  # type: ignore[union-attr]
-    assert sent == {"disentangle": {"extractor", "predictor"}, "share": {"bank"}}
+    assert sent == {"disentangle": {"extractor", "predictor"}, "share_features": {"bank"}}
     for job in played.jobs:
         assert not set(job.payload) & set(LOCAL)
 
@@ -185,7 +185,7 @@ def test_attention_weighs_the_model_the_target_starts_from() -> None:
     values = [
         r.parts["gap"]["value"].item()
         for j, r in zip(played.jobs, played.answers, strict=True)
-        if j.task.name == "cluster"
+        if j.task.name == "cluster_target"
     ]  # type: ignore[union-attr]
     assert a == pytest.approx(attention(values[0], dict(zip(sorted(a), values[1:], strict=True))))
     local = played.sent("disentangle", "extractor")

@@ -89,7 +89,7 @@ def disentangle(
 
 
 @task
-def share(*, count: int) -> Sweep:
+def share_features(*, count: int) -> Sweep:
     """Features G_n(x) of `count` of the source's images [count, d], by the extractor it just trained; too few recur."""
 
     def finish(found: Mapping[str, torch.Tensor], dtype: torch.dtype) -> States:
@@ -108,7 +108,7 @@ def share(*, count: int) -> Sweep:
 
 
 @task
-def cluster() -> Sweep:
+def cluster_target() -> Sweep:
     """The gap statistic of the target's features, with as many clusters as there are classes."""
     return Sweep(
         outputs={"features": ("extractor",), "logits": ("extractor", "predictor")},

@@ -39,7 +39,7 @@ def seen_by(domain: str, parts: Mapping[str, State]) -> dict[str, State]:
 
 
 @task
-def transfer(
+def transfer_semantics(
     *,
     sources: Sequence[str],
     target: str,

@@ -34,7 +34,7 @@ class Settings:
 
 
 @task
-def select(*, sources: Sequence[str], target: str, adversarial_weight: float, **sgd: Any) -> Fit:
+def weigh_sources(*, sources: Sequence[str], target: str, adversarial_weight: float, **sgd: Any) -> Fit:
     """Every batch: (G, F) learn labels and deceive D on weighted sources; D learns; the manager raises its error."""
     domains = (*sources, target)
     judged = at(domains, "extractor", "discriminator")
@@ -83,7 +83,7 @@ class Cmss(Algorithm[Settings]):
     def round(self, fed: Federation, model: Model) -> Outcome:
         my, sgd = self.settings, self.sgd(fed.round)
         weight = my.adversarial_weight * ramp((fed.round + 1) / self.rounds)
-        task = select(sources=fed.domains, target=fed.target, adversarial_weight=weight, **sgd)
+        task = weigh_sources(sources=fed.domains, target=fed.target, adversarial_weight=weight, **sgd)
         (reply,) = fed.ask(fed.sources, task, model)
         model = Model(reply.parts)
         return Outcome(

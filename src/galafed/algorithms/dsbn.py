@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from galafed.adversarial import ramp
 from galafed.algorithms.base import Algorithm, Outcome, algorithms
 from galafed.config import positive
-from galafed.domain_norms import normed, norms_of, pseudo_label, seen_by, self_train, transfer
+from galafed.domain_norms import normed, norms_of, pseudo_label, seen_by, self_train, transfer_semantics
 from galafed.errors import ConfigError
 from galafed.model import Model, State
 
@@ -73,7 +73,7 @@ class Dsbn(Algorithm[Settings]):
             strength = ramp((fed.round + 1) / first)
             (reply,) = fed.ask(
                 fed.sources,
-                transfer(
+                transfer_semantics(
                     sources=fed.domains,
                     adversarial_weight=strength * my.adversarial_weight,
                     semantic_weight=strength * my.semantic_weight,

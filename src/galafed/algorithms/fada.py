@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from galafed.algorithms.base import Algorithm, Outcome, algorithms
 from galafed.config import at_least, positive
-from galafed.confrontation import cluster, confront, disentangle, share
+from galafed.confrontation import cluster_target, confront, disentangle, share_features
 from galafed.disentanglement import attention
 from galafed.model import Model, State
 
@@ -72,7 +72,7 @@ class Fada(Algorithm[Settings]):
             h,
             own={source: {"discriminator": D[source]} for source in fed.sources},
         )
-        shared = fed.ask(local.names, share(count=my.shared_features), {})["bank"]
+        shared = fed.ask(local.names, share_features(count=my.shared_features), {})["bank"]
 
         G, F = local["extractor"], local["predictor"]
         before = self._gap(fed, h)
@@ -96,4 +96,4 @@ class Fada(Algorithm[Settings]):
 
     def _gap(self, fed: Federation, h: dict[str, State]) -> float:
         """How loosely a model clusters the target."""
-        return float(fed.ask(fed.target, cluster(), h)["gap"][fed.target]["value"])
+        return float(fed.ask(fed.target, cluster_target(), h)["gap"][fed.target]["value"])

@@ -51,7 +51,7 @@ def pairs_of(sources: Sequence[str], classifiers: str) -> dict[tuple[str, str], 
 
 
 @task
-def match(
+def match_moments(
     *,
     sources: Sequence[str],
     target: str,
@@ -127,7 +127,7 @@ class M3sda(Algorithm[Settings]):
         my, sgd = self.settings, self.sgd(fed.round)
         (reply,) = fed.ask(
             fed.sources,
-            match(
+            match_moments(
                 sources=fed.domains,
                 target=fed.target,
                 moment_weight=my.moment_weight,

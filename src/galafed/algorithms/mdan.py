@@ -39,7 +39,7 @@ class Settings:
 
 
 @task
-def play(*, sources: Sequence[str], target: str, mu: float, gamma: float | None, **sgd: Any) -> Fit:
+def minimise_bound(*, sources: Sequence[str], target: str, mu: float, gamma: float | None, **sgd: Any) -> Fit:
     """Every batch: (G, F) minimise the bound (hard without γ) with reversed domain losses; then each D_i learns."""
     discriminators = {source: f"discriminator:{source}" for source in sources}
     judged: dict[str, Path] = {}
@@ -78,7 +78,7 @@ class Mdan(Algorithm[Settings]):
     def round(self, fed: Federation, model: Model) -> Outcome:
         my, sgd = self.settings, self.sgd(fed.round)
         mu = my.mu * ramp((fed.round + 1) / self.rounds)
-        bound = play(
+        bound = minimise_bound(
             sources=fed.domains, target=fed.target, mu=mu, gamma=my.gamma if my.bound == "soft" else None, **sgd
         )
         (reply,) = fed.ask(fed.sources, bound, model)
