@@ -52,13 +52,13 @@ def disentangle(
     """
 
     def learn(outputs: Outputs, batch: Batch) -> torch.Tensor:
-        labels = cross_entropy(outputs, batch) + cross_entropy({"logits": outputs["guess"]}, batch)  # Eq. 5
-        apart = reconstruction(outputs, batch) - information(outputs)  # Eq. 7
-        seems_target = torch.nn.functional.softplus(outputs["domain"]).mean()  # Eq. 4, the source's half
+        labels = cross_entropy(outputs, batch) + cross_entropy({"logits": outputs["guess"]}, batch)
+        apart = reconstruction(outputs, batch) - information(outputs)
+        seems_target = torch.nn.functional.softplus(outputs["domain"]).mean()  # the source's half of the game
         return labels + disentangling_weight * apart + adversarial_weight * seems_target
 
     def hide(outputs: Outputs, batch: Batch) -> torch.Tensor:
-        return class_confusion(outputs["guess"])  # Eq. 6
+        return class_confusion(outputs["guess"])
 
     def finish(states: States) -> Finished:
         sends = {part: states[part] for part in ("extractor", "predictor")}
@@ -139,11 +139,11 @@ def confront(
     banks = {f"{s} as source": (f"bank:{count}:{s}", part) for s, part in discriminators.items()}
     own = {f"{s} as target": ("extractor", part) for s, part in discriminators.items()}
 
-    def discern(outputs: Outputs, batch: Batch) -> torch.Tensor:  # Eq. 3
+    def discern(outputs: Outputs, batch: Batch) -> torch.Tensor:
         losses = [domain_loss(outputs[f"{s} as source"], outputs[f"{s} as target"]) for s in sources]
         return torch.stack(losses).sum()
 
-    def deceive(outputs: Outputs, batch: Batch) -> torch.Tensor:  # Eq. 4, the target's half
+    def deceive(outputs: Outputs, batch: Batch) -> torch.Tensor:
         seems_source = [torch.nn.functional.softplus(-outputs[f"{s} as target"]).mean() for s in sources]
         return adversarial_weight * torch.stack(seems_source).mean()
 

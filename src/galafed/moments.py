@@ -1,4 +1,4 @@
-"""How far the moments of domains lie apart (M³SDA, Eq. 1)."""
+"""How far the moments of domains lie apart (M³SDA)."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Fada(Algorithm[Settings]):
         G, F = local["extractor"], local["predictor"]
         before = self._gap(fed, h)
         gaps = {n: self._gap(fed, {"extractor": G[n], "predictor": h["predictor"]}) for n in shared}
-        a = attention(before, gaps)  # α_n, Eq. 8
+        a = attention(before, gaps)  # α_n
         h = {"extractor": mean({n: G[n] for n in a}, a), "predictor": mean({n: F[n] for n in a}, a)}
 
         confronted = fed.ask(
