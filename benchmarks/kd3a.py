@@ -120,7 +120,7 @@ def markdown(records: list[dict[str, Any]], made: str) -> str:
         "of a normalised weight, sampled against exact. The last column is what the paper reports of a whole round of "
         "the public code, on an A100.",
         "",
-        "| sources | disputed | forward passes | subsets (exact) | blocks (exact) | sampled | its error | public code |",
+        "| sources | disputed | forward passes | subsets, exact | blocks, exact | sampled | its error | public code |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for r in records:
