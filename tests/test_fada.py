@@ -147,8 +147,8 @@ def test_a_source_shares_features_of_so_many_images_and_repeats_too_few(held: in
 
 
 def test_clusters_are_counted_over_a_sample_of_the_target() -> None:
-    data, states = images(30, labelled=False), fresh("extractor", "predictor")
-    swept = sweep(cluster_target().work, bench(), data, states, stream=STREAM)  # type: ignore[arg-type]
+    data, states = images(30, labelled=False), fresh("extractor")
+    swept = sweep(cluster_target(clusters=3).work, bench(), data, states, stream=STREAM)  # type: ignore[arg-type]
     features = modules_of(states)["extractor"](NETWORK.prepare(data.images, torch.float64))
     assert float(swept.parts["gap"]["value"]) == pytest.approx(gap_statistic(features.detach(), 3).item(), rel=0.2)
 

@@ -108,11 +108,11 @@ def share_features(*, count: int) -> Sweep:
 
 
 @task
-def cluster_target() -> Sweep:
-    """The gap statistic of the target's features, with as many clusters as there are classes."""
+def cluster_target(*, clusters: int) -> Sweep:
+    """The gap statistic of the target's features under an extractor."""
     return Sweep(
-        outputs={"features": ("extractor",), "logits": ("extractor", "predictor")},
-        measure=lambda outputs, batch: {"gap": gap_statistic(outputs["features"], outputs["logits"].shape[-1])},
+        outputs={"features": ("extractor",)},
+        measure=lambda outputs, batch: {"gap": gap_statistic(outputs["features"], clusters)},
         finish=lambda sums, dtype: {"gap": {"value": sums["gap"].to(dtype)}},
         schema=lambda network: {"gap": {"value": ((), True)}},
         sample=CLUSTERED,

@@ -75,8 +75,8 @@ class Fada(Algorithm[Settings]):
         shared = fed.ask(local.names, share_features(count=my.shared_features), {})["bank"]
 
         G, F = local["extractor"], local["predictor"]
-        before = self._gap(fed, h)
-        gaps = {n: self._gap(fed, {"extractor": G[n], "predictor": h["predictor"]}) for n in shared}
+        before = self._gap(fed, h["extractor"])
+        gaps = {n: self._gap(fed, G[n]) for n in shared}
         a = attention(before, gaps)  # α_n
         h = {"extractor": mean({n: G[n] for n in a}, a), "predictor": mean({n: F[n] for n in a}, a)}
 
@@ -94,6 +94,7 @@ class Fada(Algorithm[Settings]):
             notes={"gap": before, "domain_loss": reply.metrics["loss"] / len(a)},
         )
 
-    def _gap(self, fed: Federation, h: dict[str, State]) -> float:
-        """How loosely a model clusters the target."""
-        return float(fed.ask(fed.target, cluster_target(), h)["gap"][fed.target]["value"])
+    def _gap(self, fed: Federation, extractor: State) -> float:
+        """How loosely the target's features cluster under an extractor, into as many clusters as there are classes."""
+        measured = fed.ask(fed.target, cluster_target(clusters=fed.network.classes), {"extractor": extractor})
+        return float(measured["gap"][fed.target]["value"])
