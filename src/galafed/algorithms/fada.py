@@ -80,18 +80,16 @@ class Fada(Algorithm[Settings]):
         a = attention(before, gaps)  # α_n
         h = {"extractor": mean({n: G[n] for n in a}, a), "predictor": mean({n: F[n] for n in a}, a)}
 
-        confronted = fed.ask(
+        (confronted,) = fed.ask(
             fed.target,
             confront(sources=list(a), count=my.shared_features, adversarial_weight=my.adversarial_weight, **sgd),
             h | {f"bank:{my.shared_features}:{n}": shared[n] for n in a} | {f"discriminator:{n}": D[n] for n in a},
         )
-        (reply,) = confronted
         return Outcome(
-            model=Model({**model.parts, **reply.parts}),
-            tested=Model({part: reply.parts[part] for part in h}),
+            model=Model({**model.parts, **confronted.parts}),
             loss=local.mean("loss"),
             relevance=a,
-            notes={"gap": before, "domain_loss": reply.metrics["loss"] / len(a)},
+            notes={"gap": before, "domain_loss": confronted.metrics["loss"] / len(a)},
         )
 
     def _gap(self, fed: Federation, extractor: State) -> float:
