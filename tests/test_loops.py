@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from collections import OrderedDict
 from typing import Any, ClassVar
 
@@ -163,7 +161,7 @@ def test_sweep_equals_one_pass_over_everything_in_eval_mode() -> None:
         expected = centroids_from(soft_sums(features, modules["predictor"](features)), features.dtype)
     before = digest({n: dict(m.state_dict()) for n, m in modules.items()})
     for size in (1, 7, 30, 512):
-        found = sweep(work, dataclasses.replace(bench, sweep_batch=size), data, states)["centroids"]
+        found = sweep(Sweep(**vars(work) | {"batch_size": size}), bench, data, states).parts["centroids"]
         torch.testing.assert_close(found["means"], expected["means"])
         torch.testing.assert_close(found["share"], expected["share"])
     assert digest({n: dict(m.state_dict()) for n, m in modules.items()}) == before
@@ -175,9 +173,10 @@ def test_sweep_sums_in_float64() -> None:
         measure=lambda outputs, batch: {"n": torch.tensor(2.0**24 if len(batch.images) == 4 else 1.0)},
         finish=lambda sums, dtype: {"sums": dict(sums)},
         schema=lambda network: {},
+        batch_size=4,
     )
-    bench = dataclasses.replace(bench_of(), sweep_batch=4)
-    total = sweep(work, bench, images(6), initial(bench, "extractor"))["sums"]["n"]
+    bench = bench_of()
+    total = sweep(work, bench, images(6), initial(bench, "extractor")).parts["sums"]["n"]
     assert total.item() == 2**24 + 1
 
 
@@ -365,7 +364,7 @@ class Counting(nn.Module):
 def test_forward_computes_a_shared_beginning_once() -> None:
     modules = {"g": Counting(2), "a": Counting(3), "b": Counting(5)}
     paths = {"one": ("g", "a"), "two": ("g", "b"), "features": ("g",), "again": ("g", "a"), "long": ("g", "a", "b")}
-    found = forward(modules, paths, torch.ones(1))
+    found = forward(modules, paths, Batch(torch.ones(1)))
     assert {name: value.item() for name, value in found.items()} == {
         "one": 6,
         "two": 10,

@@ -7,11 +7,13 @@ import math
 import pytest
 import torch
 
+from galafed.errors import ConfigError
 from galafed.model import digest, schema_of
 from galafed.networks import names
 from galafed.networks.base import Network, networks
 from galafed.networks.digit_cnn import DigitCnn
 from galafed.networks.layers import Dropout, set_dropout_key
+from galafed.networks.m3sda_cnn import M3sdaCnn
 from galafed.networks.small_cnn import SmallCnn
 
 PAPER = DigitCnn(classes=10, image_size=32)
@@ -88,6 +90,21 @@ def test_digit_cnn_has_the_papers_kernels() -> None:
     assert len({drop.layer for drop in drops}) == 3
 
 
+# m3sda_cnn
+
+
+def test_m3sda_cnn_has_its_papers_layers() -> None:
+    network = M3sdaCnn(classes=10, image_size=32)
+    extractor, predictor = on_meta(network, "extractor"), on_meta(network, "predictor")
+    convolutions = (3 * 64 + 64 * 64 + 64 * 128) * 25 + 64 + 64 + 128
+    full = 8192 * 3072 + 3072 + 3072 * 2048 + 2048
+    norms = 2 * (64 + 64 + 128 + 3072 + 2048)
+    assert parameters(extractor) == convolutions + full + norms
+    assert parameters(predictor) == 2048 * 10 + 10
+    assert [type(layer).__name__ for layer in predictor] == ["Linear"]
+    assert [drop.p for drop in extractor if isinstance(drop, Dropout)] == [0.5]
+
+
 # Every network
 
 
@@ -140,7 +157,7 @@ def test_dropout_key_is_no_part_of_the_state() -> None:
 
 
 def test_unknown_part_is_an_error() -> None:
-    with pytest.raises(KeyError):
+    with pytest.raises(ConfigError, match="part 'teacher' is not known"):
         SMALL.make("teacher")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from galafed.federation import Federation
 from galafed.loops import Bench, Images
 from galafed.model import Model
 from galafed.networks.base import networks
+from galafed.runs.assembly import pooled
 
 SIZES = {"a": 40, "b": 23, "c": 40, "d": 17, "t": 33}
 """Clients end their epochs at different steps: with batches of 8, some with a short batch, one with a batch of one."""
@@ -48,10 +48,19 @@ def play(
     recipe = Training(**({"lr": 0.05, "batch_size": 8} | training))
     program = method(method.Settings(**(settings or {})), recipe, rounds=rounds)
     config = Run(max_clients_at_once=at_once, threads=1)
-    made = engines.get(engine)(
-        bench=Bench(chosen, torch.device("cpu"), dtype), data=data, seed=seed, config=config
+    sources = {name: domain for name, domain in data.items() if name != "t"}
+    if program.pools_sources:
+        data = {"pooled": pooled(sources.values(), data if program.kind == "central" else {}), "t": data["t"]}
+    made = engines.get(engine)(bench=Bench(chosen, torch.device("cpu"), dtype), data=data, seed=seed, config=config)
+    federation = Federation(
+        made,
+        chosen,
+        sources=set(data) - {"t"},
+        target="t",
+        seed=seed,
+        dtype=dtype,
+        domains=tuple(sources) if program.pools_sources else (),
     )
-    federation = Federation(made, chosen, sources=set(sizes) - {"t"}, target="t", seed=seed, dtype=dtype)
     model = program.start(federation, chosen.initial(seed, dtype))
     outcomes = []
     for number in range(rounds):

@@ -14,7 +14,7 @@ from galafed.algorithms.base import Algorithm, algorithms
 from galafed.config import resolve
 from galafed.engines.serial import Serial
 from galafed.federation import Federation
-from galafed.loops import Bench, Fitted, Images
+from galafed.loops import Bench, Fitted, Images, Swept
 from galafed.messages import Failure, Held, Job, Reply
 from galafed.model import Model, Schema, State
 from galafed.networks.digit_cnn import DigitCnn
@@ -48,8 +48,8 @@ def hollow(monkeypatch: pytest.MonkeyPatch) -> None:
     def fit(work: Fit, bench: Bench, data: Images, states: States, **_: Any) -> Fitted:
         return Fitted(dict(states), {}, (0.5,))
 
-    def sweep(work: Sweep, bench: Bench, data: Images, states: States) -> dict[str, State]:
-        return {part: zeros(schema) for part, schema in work.schema(bench.network).items()}
+    def sweep(work: Sweep, bench: Bench, data: Images, states: States, **_: Any) -> Swept:
+        return Swept({part: zeros(schema) for part, schema in work.schema(bench.network).items()}, {})
 
     def mean(states: Mapping[str, State], weights: Mapping[str, float], **_: Any) -> State:
         return dict(states[min(states)])

@@ -158,7 +158,7 @@ def reproduce(
     """Run, or go on with, the runs of a study, and write its table and pictures.
 
     Args:
-        study: Which study (for now: mini).
+        study: Which study: mini, or poison.
         minutes: Start no further run after this many minutes; 0 runs to the end.
         jobs: How many runs at a time.
         out: Where the study's table goes, in a folder of its name.

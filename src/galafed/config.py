@@ -42,6 +42,12 @@ def at_least(key: str, value: float, least: float) -> None:
         raise ConfigError(f"{key} = {value}: must be {least} or more")
 
 
+def between(key: str, value: float, low: float, high: float) -> None:
+    """Refuse a setting that does not lie strictly between two bounds."""
+    if not low < value < high:
+        raise ConfigError(f"{key} = {value}: must lie between {low} and {high}, both excluded")
+
+
 def _is_finite(value: float) -> bool:
     return -LARGEST <= value <= LARGEST
 
@@ -57,8 +63,9 @@ class Training:
     batch_size: int = 128
     epochs: int = 1
     """Passes over a client's data in each phase of a round."""
-    schedule: Literal["inverse", "exponential", "constant"] = "inverse"
-    """inverse: lr (1 + 10 t/T)^-decay, the paper's for digits; exponential: lr decay^t, its for Office."""
+    schedule: Literal["inverse", "exponential", "cosine", "constant"] = "inverse"
+    """inverse: lr (1 + 10 t/T)^-decay, the paper's for digits; exponential: lr decay^t, its for Office; cosine: from
+    lr along half a wave down to lr decay."""
     decay: float = 0.75
     persistent_momentum: bool = False
     """Carry each client's momentum from phase to phase and round to round, as FACT's code does, or start anew."""
@@ -82,6 +89,8 @@ class Training:
         """The learning rate of round `number` (from 0) of `rounds`."""
         if self.schedule == "inverse":
             return self.lr * math.pow(1 + 10 * number / rounds, -self.decay)
+        if self.schedule == "cosine":
+            return self.lr * (self.decay + (1 - self.decay) * (1 + math.cos(math.pi * number / rounds)) / 2)
         return self.lr * math.pow(self.decay, number) if self.schedule == "exponential" else self.lr
 
     def sgd(self, number: int, rounds: int) -> dict[str, Any]:
@@ -100,6 +109,19 @@ class Training:
         from galafed.model import weighted_mean
 
         return weighted_mean(states, weights, variance=self.bn_variance)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Poison:
+    """Sources with wrong labels, to see which method notices: class c becomes c + 1, and the last class the first."""
+
+    sources: tuple[str, ...] = ()
+    share: float = 0.5
+    """Of the labels of each of these sources."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1:
+            raise ConfigError(f"share = {self.share}: must be above 0 and at most 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +156,7 @@ class Run:
     selection: Literal["discrepancy", "entropy", "information"] = "discrepancy"
     """The label-free criterion that picks a round; where an algorithm measures no discrepancy, information is used."""
     training: Training = dataclasses.field(default_factory=Training)
+    poison: Poison = dataclasses.field(default_factory=Poison)
     settings: Any = None
     """The algorithm's own switches; in TOML the table with the algorithm's name."""
     benchmark_settings: Any = None
@@ -156,6 +179,9 @@ class Run:
         values = dataclasses.asdict(self)
         tables = {self.algorithm: values.pop("settings"), self.benchmark: values.pop("benchmark_settings")}
         values["sources"] = list(self.sources)
+        poison = values.pop("poison")
+        if poison["sources"]:  # else a run is what it was before there was poison, down to its name
+            values["poison"] = poison | {"sources": list(poison["sources"])}
         return values | {name: table for name, table in tables.items() if table}
 
     def hash(self) -> str:
@@ -194,10 +220,12 @@ def resolve(values: Mapping[str, Any]) -> Run:
     benchmark_class = benchmarks.get(benchmark_name)
     opened: Any = build(benchmark_class.Settings, values.get(benchmark_name, {}), f"{benchmark_name}.")
     benchmark = benchmark_class(opened)
-    merged = _with_defaults(values, benchmark.defaults, {*fields, algorithm_name})
+    algorithm_class = algorithms.get(algorithm_name)
+    defaults = {**benchmark.defaults, **algorithm_class.recommended.get(benchmark.family, {})}
+    merged = _with_defaults(values, defaults, {*fields, algorithm_name})
     merged.pop(benchmark_name, None)
 
-    settings: Any = build(algorithms.get(algorithm_name).Settings, merged.pop(algorithm_name, {}), f"{algorithm_name}.")
+    settings: Any = build(algorithm_class.Settings, merged.pop(algorithm_name, {}), f"{algorithm_name}.")
     run = build(Run, merged, "", skip=TABLES)
     run = dataclasses.replace(run, settings=settings, benchmark_settings=opened)
     target = run.target or benchmark.default_target
@@ -209,9 +237,22 @@ def resolve(values: Mapping[str, Any]) -> Run:
     if len(set(run.sources)) < len(run.sources):
         raise ConfigError(f"sources: a domain is named twice in {', '.join(run.sources)}")
     sources = tuple(sorted(run.sources)) or tuple(sorted(set(benchmark.domains) - {target}))
+    for source in run.poison.sources:
+        _known("poison.sources", source, sources)
     _known("engine", run.engine, engines.names())
     network = run.network or benchmark.network
     _known("network", network, network_names())
+    algorithm = algorithm_class(settings, run.training, rounds=run.rounds)
+    if len(sources) < algorithm.fewest_sources:
+        raise ConfigError(
+            f"{algorithm_name} needs at least {algorithm.fewest_sources} sources, and the run has "
+            f"{len(sources)} ({', '.join(sources)}): name more under sources, or take another algorithm"
+        )
+    if algorithm.pools_sources and engines.get(run.engine).federated:
+        raise ConfigError(
+            f"{algorithm_name} puts the data of all domains in one place, and the engine {run.engine!r} leaves it at "
+            "the sites: take the engine 'serial', or a federated algorithm (gala ls algorithms)"
+        )
     return dataclasses.replace(run, target=target, sources=sources, network=network)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from galafed.errors import QuorumError
 from galafed.messages import Failure, Held, Job, Replies, Reply
@@ -31,6 +31,8 @@ class Engine(ABC):
     """Where models are tested, on this side of the seam."""
     notice: Callable[[str], None] = staticmethod(lambda text: None)
     """Told what the user should know, a sentence at a time."""
+    federated: ClassVar[bool] = False
+    """Whether clients are sites that keep their data; a method that pools data is then refused."""
 
     @abstractmethod
     def dispatch(
@@ -64,11 +66,14 @@ class Federation:
         sources: Iterable[str],
         target: str,
         seed: int,
+        domains: Iterable[str] = (),
         dtype: torch.dtype | None = None,
         quorum: int = 1,
         timeout: float | None = None,
     ) -> None:
         self.sources = tuple(sorted(sources))
+        self.domains = tuple(sorted(domains)) or self.sources
+        """The labelled domains: the streams of the one client that holds them all, else the sources themselves."""
         self.target = target
         self.network = network
         self.seed = seed
@@ -87,6 +92,10 @@ class Federation:
         """The sources and the target."""
         return (*self.sources, self.target)
 
+    def fresh(self, part: str) -> State:
+        """A part as it starts: a function of its name and the run's seed."""
+        return self.network.fresh(part, self.seed, self.dtype)
+
     def begin_round(self, number: int) -> None:
         """Start a round with an empty ledger."""
         self.round = number
@@ -103,20 +112,23 @@ class Federation:
         task: Task,
         payload: Model | Mapping[str, State],
         *,
+        own: Mapping[str, Model | Mapping[str, State]] | None = None,
         timeout: float | None = None,
         need: int | None = None,
     ) -> Replies:
         """Ask members to do a task with a payload; returns the good replies and the named failures.
 
-        Raises `QuorumError` where fewer than `need` sources answer, or where the target was asked and did not.
+        `own` is what single members are sent besides. Raises `QuorumError` where fewer than `need` sources answer, or
+        where the target was asked and did not.
         """
         members = (members,) if isinstance(members, str) else tuple(sorted(members))
-        answers = self._send([self._job(name, task, payload) for name in members], timeout)
+        mine: Mapping[str, Model | Mapping[str, State]] = own or {}
+        answers = self._send([self._job(name, task, payload, mine.get(name, {})) for name in members], timeout)
         forgot = [name for name, answer in answers.items() if isinstance(answer, Failure) and answer.kind == "forgot"]
         if forgot:  # a client lost its cache: send it everything
             for name in forgot:
                 self._holds.pop(name, None)
-            answers |= self._send([self._job(name, task, payload) for name in forgot], timeout)
+            answers |= self._send([self._job(name, task, payload, mine.get(name, {})) for name in forgot], timeout)
         replies = Replies(
             {name: a for name in members if isinstance(a := answers[name], Reply)},
             {name: a for name in members if isinstance(a := answers[name], Failure)},
@@ -125,10 +137,13 @@ class Federation:
         self._require(members, task, replies, self._quorum if need is None else need)
         return replies
 
-    def _job(self, client: str, task: Task, payload: Model | Mapping[str, State]) -> Job:
-        """The job for one client, leaving out of the payload what it already holds."""
-        parts = payload.parts if isinstance(payload, Model) else payload
-        tags = payload.tags if isinstance(payload, Model) else {}
+    def _job(self, client: str, task: Task, *payloads: Model | Mapping[str, State]) -> Job:
+        """The job for one client, leaving out of the payloads what it already holds."""
+        parts: dict[str, State] = {}
+        tags: dict[str, str] = {}
+        for payload in payloads:
+            parts |= payload.parts if isinstance(payload, Model) else payload
+            tags |= payload.tags if isinstance(payload, Model) else {}
         held = self._holds.get(client, frozenset())
         sent = {part: Held(tags[part]) if tags.get(part) in held else state for part, state in parts.items()}
         return Job(client, self.round, task, sent, tags)

@@ -2,40 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
+from galafed.batches import WorkError, parallel_batches, shuffled_batches, sweep_batches
 from galafed.model import State
 from galafed.networks.base import Network
 from galafed.networks.layers import dropouts, set_dropout_key
 from galafed.runs.seeding import array_generator, generator, seed_for
-from galafed.work import Batch, Fit, Mixed, Mode, Path, States, Step, Sweep
-
+from galafed.work import Batch, Fit, Mixed, Mode, Path, Rows, States, Step, Sweep, stream_of
 
 NOT_FINITE = "its loss is not a finite number; lower the learning rate or look at its images and labels"
 
 
-class WorkError(RuntimeError):
-    """Client work that cannot be done; the message says why."""
-
-
 @dataclass(frozen=True)
 class Images:
-    """A client's images uint8 [n, h, w, 3] and, at a labelled client, their class numbers int64 [n]."""
+    """A client's images uint8 [n, h, w, 3] and, at a labelled client, their class numbers int64 [n].
+
+    Where data was put in one place, the domains it came from are its `streams`.
+    """
 
     images: Tensor
     labels: Tensor | None = None
+    streams: Mapping[str, Images] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.images)
 
     def to(self, device: torch.device) -> Images:
         """The same data on another device."""
-        return Images(self.images.to(device), None if self.labels is None else self.labels.to(device))
+        return Images(
+            self.images.to(device),
+            None if self.labels is None else self.labels.to(device),
+            {name: images.to(device) for name, images in self.streams.items()},
+        )
+
+    def stream(self, name: str) -> Images:
+        """The images of a stream; "" stands for the client's own."""
+        if name and name not in self.streams:
+            raise WorkError(f"it does not hold the images of {name}")
+        return self.streams[name] if name else self
 
 
 @dataclass(frozen=True)
@@ -47,8 +58,8 @@ class Bench:
     dtype: torch.dtype = torch.float32
     products: torch.dtype | None = None
     """A lower precision for products and convolutions; states, statistics and losses keep `dtype`."""
-    sweep_batch: int = 512
-    """How many images a sweep passes over at once."""
+    sweep_batch: int = 0
+    """At least so many images a sweep in eval mode passes over at once, where that makes no difference."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_modules", {})
@@ -67,14 +78,28 @@ class Bench:
             pool[part].load_state_dict(state)
         return {part: pool[part] for part in states}
 
-    def arithmetic(self) -> AbstractContextManager[object]:
-        """The precision in which forward passes and losses are computed."""
-        return torch.autocast(self.device.type, self.products) if self.products else nullcontext()
+    def forward(
+        self,
+        modules: Mapping[str, nn.Module],
+        outputs: Mapping[str, Path],
+        batch: Batch,
+        enter: Callable[[str, str], None] | None = None,
+    ) -> dict[str, Tensor]:
+        """`forward` with this bench's products; losses and sums then go on in full precision."""
+        low: AbstractContextManager[object] = nullcontext()
+        if self.products is not None:
+            low = torch.autocast(self.device.type, self.products)
+        with low:
+            found = forward(modules, outputs, batch, enter)
+        return {name: value.to(self.dtype) for name, value in found.items()}
 
-    def batch(self, data: Images, index: Tensor | slice, *, labelled: bool) -> Batch:
+    def batch(
+        self, data: Images, index: Tensor | slice, *, labelled: bool, rows: Mapping[str, Tensor] | None = None
+    ) -> Batch:
         """The images of an index, normalised on the device; labels only where the task may see them."""
         images = self.network.prepare(data.images[index], self.dtype)
-        return Batch(images, data.labels[index] if labelled and data.labels is not None else None)
+        labels = data.labels[index] if labelled and data.labels is not None else None
+        return Batch(images, labels, rows={name: values[index] for name, values in (rows or {}).items()})
 
 
 @dataclass(frozen=True)
@@ -86,24 +111,37 @@ class Fitted:
     losses: tuple[float, ...]
 
 
+@dataclass(frozen=True)
+class Swept:
+    """What a sweep made: parts, and values for single images, which never travel."""
+
+    parts: dict[str, State]
+    rows: dict[str, Tensor]
+
+
 def fit(
-    work: Fit, bench: Bench, data: Images, states: States, *, stream: tuple[object, ...], momentum: States
+    work: Fit,
+    bench: Bench,
+    data: Images,
+    states: States,
+    *,
+    stream: tuple[object, ...],
+    momentum: States,
+    rows: Rows | None = None,
 ) -> Fitted:
     """Run a `Fit`; `stream` names the random stream of the shuffles and dropout masks."""
     require(work, data)
     modules = bench.modules(states)
     set_modes(modules, work.modes)
     updated = dict.fromkeys(module for step in work.steps for module in step.update)
-    optimisers = {name: _optimiser(work, modules[name], momentum.get(name)) for name in updated}
+    optimisers = {name: _optimiser(work, name, modules[name], momentum.get(name)) for name in updated}
     totals = torch.zeros(len(work.steps), dtype=torch.float64, device=bench.device)
     count = 0
-    for index in shuffled_batches(len(data), work.batch_size, work.epochs, stream):
-        batch = bench.batch(data, index.to(bench.device), labelled=work.labelled)
-        if work.mixup and batch.labels is not None:
-            batch = mixed(batch, batch.labels, work.mixup, (*stream, count, "mixup"))
+    for batch in _batches(work, bench, data, stream, _needed_rows(work, rows or {})):
+        if work.mixup and (batch.labels is not None or batch.rows):
+            batch = mixed(batch, work.mixup, (*stream, count, "mixup"))
         for number, step in enumerate(work.steps):
-            with bench.arithmetic():
-                totals[number] += _step(step, modules, optimisers, batch, (*stream, count, number))
+            totals[number] += _step(step, bench, modules, optimisers, batch, (*stream, count, number))
         count += 1
     losses = tuple((totals / max(count, 1)).tolist())
     if not all(map(_finite, losses)):
@@ -117,6 +155,7 @@ def fit(
 
 def _step(
     step: Step,
+    bench: Bench,
     modules: Mapping[str, nn.Module],
     optimisers: Mapping[str, torch.optim.Optimizer],
     batch: Batch,
@@ -126,59 +165,134 @@ def _step(
     for name, module in modules.items():
         module.requires_grad_(name in step.update)
         set_dropout_key(module, seed_for(*stream, name))
+    enter = partial(_enter, modules, stream) if batch.streams else None
     with torch.set_grad_enabled(bool(step.update)):
-        loss = step.loss(forward(modules, step.outputs, batch.images), batch)
+        outputs = bench.forward(modules, step.outputs, batch, enter)
+        loss = step.loss(outputs, batch)
     if step.update:
         for name in step.update:
             optimisers[name].zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         for name in step.update:
             optimisers[name].step()
+    if step.remember is not None:
+        with torch.no_grad():
+            for name, values in step.remember(outputs, batch).items():
+                modules[name].load_state_dict(values)
     return loss.detach().double()
 
 
-def sweep(work: Sweep, bench: Bench, data: Images, states: States) -> dict[str, State]:
-    """Run a `Sweep`."""
+def sweep(
+    work: Sweep,
+    bench: Bench,
+    data: Images,
+    states: States,
+    *,
+    stream: tuple[object, ...] = (),
+    rows: Rows | None = None,
+) -> Swept:
+    """Run a `Sweep`; `stream` names the random stream of its order and dropout masks, where it has any."""
     require(work, data)
+    data = data.stream(work.stream)
+    known = (rows or {}).get(work.stream, {})
     modules = bench.modules(states)
-    set_modes(modules, dict.fromkeys(modules, "eval"))
+    set_modes(modules, dict.fromkeys(modules, work.mode))
+    enter = partial(_enter, modules, stream) if work.stream else None
     totals: dict[str, Tensor] = {}
+    found: dict[str, list[Tensor]] = {name: [] for name in work.rows}
+    size = max(work.batch_size, bench.sweep_batch) if work.mode == "eval" else work.batch_size
+    order = sweep_batches(len(data), replace(work, batch_size=size), stream)
     with torch.no_grad():
-        for start in range(0, len(data), bench.sweep_batch):
-            batch = bench.batch(data, slice(start, start + bench.sweep_batch), labelled=work.labelled)
-            with bench.arithmetic():
-                outputs = forward(modules, work.outputs, batch.images)
-            outputs = {name: value.to(bench.dtype) for name, value in outputs.items()}  # sums want full precision
-            for name, value in work.measure(outputs, batch).items():
-                totals[name] = totals[name] + value.double() if name in totals else value.double()
-        return {part: dict(state) for part, state in work.finish(totals, bench.dtype).items()}
+        for number, index in enumerate(order):
+            batch = bench.batch(data, index.to(bench.device), labelled=work.labelled, rows=known)
+            if work.mode == "train":
+                for name, module in modules.items():
+                    set_dropout_key(module, seed_for(*stream, number, name))
+            batch = Batch(batch.images[:0], streams={work.stream: batch}) if work.stream else batch
+            for name, value in work.measure(bench.forward(modules, work.outputs, batch, enter), batch).items():
+                if name in found:
+                    found[name].append(value)
+                else:
+                    totals[name] = totals[name] + value.double() if name in totals else value.double()
+        gathered = {name: torch.cat(values) for name, values in found.items()}
+        if gathered and work.mode != "eval" and not work.sample:
+            back = torch.argsort(torch.cat(order)).to(bench.device)
+            gathered = {name: values[back] for name, values in gathered.items()}
+        parts = work.finish(totals | gathered, bench.dtype)
+    return Swept({part: dict(state) for part, state in parts.items()}, {} if work.sample else gathered)
 
 
-def forward(modules: Mapping[str, nn.Module], outputs: Mapping[str, Path], images: Tensor) -> dict[str, Tensor]:
-    """Apply each path to the images, computing a shared beginning once."""
-    known: dict[Path, Tensor] = {(): images}
+def forward(
+    modules: Mapping[str, nn.Module],
+    outputs: Mapping[str, Path],
+    batch: Batch,
+    enter: Callable[[str, str], None] | None = None,
+) -> dict[str, Tensor]:
+    """Apply each path to the images it starts at, computing a shared beginning once.
+
+    `enter` is told a module's name and the stream before the module is applied.
+    """
+    known: dict[Path, Tensor] = {(): batch.images}
+    known |= {(f"@{name}",): part.images for name, part in batch.streams.items()}
     for path in outputs.values():
         for length in range(1, len(path) + 1):
             if path[:length] not in known:
-                known[path[:length]] = modules[path[length - 1]](known[path[: length - 1]])
+                if enter is not None:
+                    enter(path[length - 1], stream_of(path))
+                known[path[:length]] = _apply(modules, path[length - 1], known[path[: length - 1]])
     return {name: known[path] for name, path in outputs.items()}
 
 
-def shuffled_batches(images: int, batch_size: int, epochs: int, stream: tuple[object, ...]) -> Iterator[Tensor]:
-    """Index batches of every epoch; a last batch of one image is left out, for it has no batch statistics."""
-    for epoch in range(epochs):
-        order = torch.randperm(images, generator=generator(*stream, "shuffle", epoch))
-        for batch in torch.split(order, batch_size):
-            if len(batch) > 1:
-                yield batch
+def _apply(modules: Mapping[str, nn.Module], name: str, x: Tensor) -> Tensor:
+    """A module's output; of "a|b" that of a with the parameters and buffers of b in place of its own."""
+    module, _, other = name.partition("|")
+    lent = dict(modules[other].named_parameters()) | dict(modules[other].named_buffers()) if other else {}
+    output: Tensor = torch.func.functional_call(modules[module], lent, x) if lent else modules[module](x)
+    return output
 
 
-def mixed(batch: Batch, labels: Tensor, alpha: float, stream: tuple[object, ...]) -> Batch:
+def _enter(modules: Mapping[str, nn.Module], names: tuple[object, ...], name: str, stream: str) -> None:
+    """Each stream has dropout masks of its own."""
+    module = name.partition("|")[0]
+    set_dropout_key(modules[module], seed_for(*names, module, *([f"@{stream}"] if stream else [])))
+
+
+def _batches(work: Fit, bench: Bench, data: Images, stream: tuple[object, ...], rows: Rows) -> Iterator[Batch]:
+    """The batches of a fit: of the client's own images, or one of every stream at a time."""
+
+    def batch_of(name: str, index: Tensor) -> Batch:
+        place = index.to(bench.device)
+        return bench.batch(data.stream(name), place, labelled=work.labelled, rows=rows.get(name))
+
+    if work.streams == ("",):
+        for index in shuffled_batches(len(data), work.batch_size, work.epochs, stream):
+            yield batch_of("", index)
+        return
+    nothing = bench.batch(data, slice(0), labelled=False)
+    sizes = {name: len(data.stream(name)) for name in work.streams}
+    for indices in parallel_batches(sizes, work.batch_size, work.epochs, stream):
+        found = {name: batch_of(name, index) for name, index in indices.items()}
+        own = found.pop("", nothing)
+        yield Batch(own.images, own.labels, rows=own.rows, streams=found)
+
+
+def _needed_rows(work: Fit, rows: Rows) -> Rows:
+    """The rows a fit names, by stream."""
+    needed = {s: {name: rows[s][name] for name in work.rows if name in rows[s]} for s in work.streams if s in rows}
+    for name in work.rows:
+        if not any(name in found for found in needed.values()):
+            raise WorkError(f"it found out no {name} in this round")
+    return needed
+
+
+def mixed(batch: Batch, alpha: float, stream: tuple[object, ...]) -> Batch:
     """Mixup: λ x + (1 - λ) x' with λ ~ Beta(alpha, alpha), one λ a batch, x' the same batch in another order."""
     share = float(array_generator(*stream).beta(alpha, alpha))
-    order = torch.randperm(len(labels), generator=generator(*stream)).to(labels.device)
+    order = torch.randperm(len(batch.images), generator=generator(*stream)).to(batch.images.device)
     images = batch.images.mul(share).add_(batch.images[order], alpha=1 - share)
-    return Batch(images, labels, Mixed(share, labels[order]))
+    labels = None if batch.labels is None else batch.labels[order]
+    others = Mixed(share, labels, {name: values[order] for name, values in batch.rows.items()})
+    return replace(batch, images=images, mixed=others)
 
 
 def set_modes(modules: Mapping[str, nn.Module], modes: Mapping[str, Mode]) -> None:
@@ -195,11 +309,12 @@ def copy_of(state: Mapping[str, Tensor]) -> State:
     return {name: value.detach().clone() for name, value in state.items()}
 
 
-def _optimiser(work: Fit, module: nn.Module, momentum: State | None) -> torch.optim.SGD:
+def _optimiser(work: Fit, name: str, module: nn.Module, momentum: State | None) -> torch.optim.SGD:
     settings = work.optimiser
     module.requires_grad_(True)
+    rate = settings.lr * work.rates.get(name, 1.0)
     optimiser = torch.optim.SGD(
-        module.parameters(), lr=settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay
+        module.parameters(), lr=rate, momentum=settings.momentum, weight_decay=settings.weight_decay
     )
     for name, parameter in module.named_parameters():
         if momentum is not None:
@@ -214,12 +329,14 @@ def _momentum(module: nn.Module, optimiser: torch.optim.Optimizer) -> State:
 
 def require(work: Fit | Sweep, data: Images) -> None:
     """Refuse work that the data of a client does not suffice for."""
-    if work.labelled and data.labels is None:
-        raise WorkError("it has no labels, and the task needs them")
-    if isinstance(work, Fit) and work.epochs and len(data) < 2:
-        raise WorkError(f"it has {len(data)} image(s); training needs at least 2")
-    if isinstance(work, Sweep) and not len(data):
-        raise WorkError("it has no images")
+    for name in work.streams if isinstance(work, Fit) else (work.stream,):
+        images = data.stream(name)
+        if work.labelled and images.labels is None and (isinstance(work, Sweep) or not name):
+            raise WorkError("it has no labels, and the task needs them")
+        if isinstance(work, Fit) and work.epochs and len(images) < 2:
+            raise WorkError(f"it has {len(images)} image(s); training needs at least 2")
+        if isinstance(work, Sweep) and not len(images):
+            raise WorkError("it has no images")
 
 
 def _finite(value: float) -> bool:

@@ -29,16 +29,20 @@ def centroids_from(sums: Mapping[str, torch.Tensor], dtype: torch.dtype) -> Stat
 
 
 def similarity(centroids: Mapping[str, State], *, target: str) -> dict[str, float]:
-    """S_n = Σ_c ( cos(r_T^c, r_n^c) + 1 ) (Eq. 7).
+    """S_n (Eq. 7) where all centroids, by name, are those of one model."""
+    return similarity_of_pairs({n: (centroids[target], r) for n, r in centroids.items() if n != target})
+
+
+def similarity_of_pairs(pairs: Mapping[str, tuple[State, State]]) -> dict[str, float]:
+    """S_n = Σ_c ( cos(r_T^c, r_n^c) + 1 ) (Eq. 7), from the target's and the source's centroids for each source.
 
     A class that is all but absent from the target or from a source adds 0 for every source, so that nobody gains or
     loses by it. MDMGB+ does not depend on the "+1"; MDMGB does, and takes it inside the sum.
     """
-    sources = sorted(name for name in centroids if name != target)
-    present = torch.stack([state["share"] >= RARE for state in centroids.values()]).all(dim=0)
+    present = torch.stack([state["share"] >= RARE for pair in pairs.values() for state in pair]).all(dim=0)
     result = {}
-    for source in sources:
-        r_target, r_source = centroids[target]["means"].double(), centroids[source]["means"].double()
+    for source in sorted(pairs):
+        r_target, r_source = (state["means"].double() for state in pairs[source])
         cosine = torch.nn.functional.cosine_similarity(r_target, r_source, dim=-1)
         result[source] = float(((cosine.clamp(-1, 1) + 1) * present).sum())
     return result

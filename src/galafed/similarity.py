@@ -78,5 +78,5 @@ def fitted(
 def accuracy_of(bench: Bench, states: dict[str, State], test: Images) -> float:
     """The share of test images classified rightly."""
     work = evaluate(labelled=True)
-    sums = sweep(work, bench, test, {part: states[part] for part in work.modules})["sums"]
+    sums = sweep(work, bench, test, {part: states[part] for part in work.modules}).parts["sums"]
     return float(sums["correct"] / sums["images"])

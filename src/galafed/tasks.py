@@ -5,31 +5,47 @@ Arguments are plain values, so that a task can be asked for by name at another s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING
 
 from galafed.discrepancy import inter_group
 from galafed.lazy import torch
-from galafed.model import Variance, statistics, weighted_mean
+from galafed.model import Schema, Variance, statistics, weighted_mean
 from galafed.relevance import centroids_from, soft_sums
-from galafed.work import Batch, Finished, Fit, Mode, Outputs, Sgd, States, Step, Sweep, task
+from galafed.work import Batch, Finished, Fit, Mode, Outputs, Readout, Sgd, States, Step, Sweep, task
+
+if TYPE_CHECKING:
+    from galafed.networks.base import Network
 
 CLASSIFY = {"logits": ("extractor", "predictor")}
+SINGLE = Readout()
 
 
-def cross_entropy(outputs: Outputs, batch: Batch) -> torch.Tensor:
-    """ℓ(F(G(x)), y) = -log p_y, the mean over the batch; for mixed images λ ℓ(·, y) + (1 - λ) ℓ(·, y')."""
+def cross_entropy(outputs: Outputs, batch: Batch, smoothing: float = 0.0) -> torch.Tensor:
+    """ℓ(F(G(x)), y) = -log p_y, the mean over the batch; for mixed images λ ℓ(·, y) + (1 - λ) ℓ(·, y').
+
+    With smoothing ε, the label y stands for (1 - ε) of its class and ε / C of every class.
+    """
     if batch.labels is None:
         raise ValueError("a labelled task was given an unlabelled batch")
     logarithms = outputs["logits"].log_softmax(dim=-1)
 
     def loss(labels: torch.Tensor) -> torch.Tensor:
-        return -logarithms.gather(-1, labels.unsqueeze(-1)).mean()
+        right = -logarithms.gather(-1, labels.unsqueeze(-1)).mean()
+        return right if not smoothing else (1 - smoothing) * right - smoothing * logarithms.mean()
 
-    if batch.mixed is None:
+    if batch.mixed is None or batch.mixed.labels is None:
         return loss(batch.labels)
     share = batch.mixed.share
     return share * loss(batch.labels) + (1 - share) * loss(batch.mixed.labels)
+
+
+@lru_cache(maxsize=16)
+def smoothed(smoothing: float) -> Callable[[Outputs, Batch], torch.Tensor]:
+    """`cross_entropy` with so much smoothing; asked for twice it is the same loss, which an engine may recognise."""
+    return partial(cross_entropy, smoothing=smoothing) if smoothing else cross_entropy
 
 
 def no_loss(outputs: Outputs, batch: Batch) -> torch.Tensor:
@@ -54,6 +70,11 @@ class Disagreement:
         return self.scale * inter_group(probabilities, [dict(group) for group in self.groups])
 
 
+def centroid_schema(network: Network) -> Schema:
+    """What the centroids of a domain look like."""
+    return {"means": ((network.classes, network.feature_size), True), "share": ((network.classes,), True)}
+
+
 @task
 def centroids() -> Sweep:
     """Soft class centroids r^c of a domain under the received model, before any local step (Algorithm 1, line 3)."""
@@ -61,12 +82,7 @@ def centroids() -> Sweep:
         outputs={"features": ("extractor",), **CLASSIFY},
         measure=lambda outputs, batch: soft_sums(outputs["features"], outputs["logits"]),
         finish=lambda sums, dtype: {"centroids": centroids_from(sums, dtype)},
-        schema=lambda network: {
-            "centroids": {
-                "means": ((network.classes, network.feature_size), True),
-                "share": ((network.classes,), True),
-            }
-        },
+        schema=lambda network: {"centroids": centroid_schema(network)},
     )
 
 
@@ -94,18 +110,31 @@ def train(
     batch_size: int,
     epochs: int,
     mixup: float = 0.0,
+    smoothing: float = 0.0,
+    extractor_rate: float = 1.0,
+    repeat: int = 0,
     send: Sequence[str] = ("extractor",),
+    hold: str | None = None,
 ) -> Fit:
-    """Local training of (G_n, F_n) on labelled images; what is not sent stays at the client for this round."""
+    """Local training of (G_n, F_n) on labelled images; what is not sent stays at the client for this round.
+
+    Repeated, it goes on with what stayed. With `hold`, the client keeps what it sent under that tag, so that it need
+    not be sent back to it.
+    """
 
     def finish(states: States) -> Finished:
         return Finished(
             sends={part: states[part] for part in send},
             stays={part: states[part] for part in states if part not in send},
+            holds={f"{hold}/{part}": states[part] for part in send} if hold else {},
         )
 
+    both = ("extractor", "predictor")
     return Fit(
-        steps=(Step(outputs=CLASSIFY, loss=cross_entropy, update=("extractor", "predictor")),),
+        steps=(Step(outputs=CLASSIFY, loss=smoothed(smoothing), update=both),),
+        rates={"extractor": extractor_rate},
+        repeat=repeat,
+        recall=both if repeat else (),
         optimiser=Sgd(lr=lr, momentum=momentum, weight_decay=weight_decay, persistent=persistent),
         batch_size=batch_size,
         epochs=epochs,
@@ -200,16 +229,19 @@ def align(
     )
 
 
-def evaluate(*, heads: Sequence[str] = ("predictor",), labelled: bool) -> Sweep:
-    """Sums for the accuracy (where labels are given) and the label-free criteria of a model on a set of images.
+def read(probabilities: torch.Tensor, readout: Readout) -> torch.Tensor:
+    """The probabilities [n, C] that decide, from those of every path [paths, n, C]."""
+    if readout.rule == "mean":
+        return probabilities.mean(dim=0)
+    winner = probabilities.amax(dim=-1).argmax(dim=0)  # [n]
+    return probabilities[winner, torch.arange(len(winner), device=winner.device)]
 
-    With several heads, the most confident one decides for each image (FACT's rule).
-    """
+
+def evaluate(*, readout: Readout = SINGLE, labelled: bool) -> Sweep:
+    """Sums for the accuracy (where labels are given) and the label-free criteria of a model on a set of images."""
 
     def measure(outputs: Outputs, batch: Batch) -> dict[str, torch.Tensor]:
-        each = torch.stack([outputs[head].softmax(dim=-1) for head in heads])  # [heads, n, C]
-        winner = each.amax(dim=-1).argmax(dim=0)  # [n]
-        p = each[winner, torch.arange(each.shape[1], device=each.device)].double()
+        p = read(torch.stack([logits.softmax(dim=-1) for logits in outputs.values()]), readout).double()
         sums = {
             "images": torch.tensor(len(p)),
             "entropy": -(p * p.clamp_min(1e-30).log()).sum(),
@@ -220,7 +252,7 @@ def evaluate(*, heads: Sequence[str] = ("predictor",), labelled: bool) -> Sweep:
         return sums
 
     return Sweep(
-        outputs={head: ("extractor", head) for head in heads},
+        outputs={str(number): path for number, path in enumerate(readout.paths)},
         measure=measure,
         finish=lambda sums, dtype: {"sums": dict(sums)},
         schema=lambda network: {},

@@ -6,7 +6,7 @@ or for many at once. Losses and measures are pure functions of (outputs, batch).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from galafed.networks.base import Network
 
 Path = tuple[str, ...]
-"""Modules applied one after the other to the images: ("extractor", "predictor")."""
+"""Modules applied one after the other to the images: ("extractor", "predictor").
+
+A path starts at the client's own images or, at a client that holds several domains, at the stream it names first:
+("@svhn", "extractor", "predictor"). "extractor|norms:extractor:svhn" is the extractor with what the part after the bar
+holds (here, BatchNorm layers) in place of its own.
+"""
 
 Mode = Literal["train", "no_dropout", "eval"]
 """train: batch statistics and dropout; no_dropout: batch statistics only; eval: running statistics, no dropout."""
@@ -27,23 +32,62 @@ Mode = Literal["train", "no_dropout", "eval"]
 
 @dataclass(frozen=True)
 class Mixed:
-    """Mixup: the images are λ x + (1 - λ) x', with `share` λ and the `labels` [n] of the x'."""
+    """Mixup: the images are λ x + (1 - λ) x', with `share` λ and the `labels` [n] and `rows` of the x'."""
 
     share: float
-    labels: torch.Tensor
+    labels: torch.Tensor | None
+    rows: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Normalised images [n, 3, h, w] and, where the client has them and the task may see them, labels [n]."""
+    """Normalised images [n, 3, h, w] and, where the client has them and the task may see them, labels [n].
+
+    Of work that names streams, a batch of each; the images are then none where no path starts at the client's own.
+    """
 
     images: torch.Tensor
     labels: torch.Tensor | None = None
     mixed: Mixed | None = None
+    rows: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    """What an earlier `Sweep` of this round found out about each image: [n, ...] by name."""
+    streams: Mapping[str, Batch] = field(default_factory=dict)
 
 
 Outputs = Mapping[str, "torch.Tensor"]
 States = Mapping[str, State]
+Rows = Mapping[str, Mapping[str, "torch.Tensor"]]
+"""Values for every image of a stream (of the client's own images under ""), [images, ...] by name."""
+
+
+def stream_of(path: Path) -> str:
+    """The stream a path starts at; "" stands for the client's own images."""
+    return path[0][1:] if path[0].startswith("@") else ""
+
+
+@dataclass(frozen=True)
+class Readout:
+    """How a model is read: the paths whose class probabilities decide, and how they do.
+
+    confident: for each image the path with the largest probability; mean: the mean of the probabilities.
+    """
+
+    paths: tuple[Path, ...] = (("extractor", "predictor"),)
+    rule: Literal["confident", "mean"] = "confident"
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Every part that is needed, in order of first use."""
+        return _modules(self.paths)
+
+
+def _modules(paths: Iterable[Path]) -> tuple[str, ...]:
+    names = [name for path in paths for element in path if element[0] != "@" for name in element.split("|")]
+    return tuple(dict.fromkeys(names))
+
+
+def _streams(paths: Iterable[Path]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(map(stream_of, paths)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +110,8 @@ class Step:
     outputs: Mapping[str, Path]
     loss: Callable[[Outputs, Batch], torch.Tensor]
     update: tuple[str, ...]
+    remember: Callable[[Outputs, Batch], States] | None = None
+    """What modules without parameters hold from this step on, as pure a function as the loss: a moving mean, say."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +125,11 @@ class Finished:
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """`epochs` passes over shuffled batches, every `Step` once a batch; a last batch of a single image is left out."""
+    """`epochs` passes over shuffled batches, every `Step` once a batch; a last batch of a single image is left out.
+
+    Where paths name several streams, each step draws a batch from every one; an epoch ends with the longest stream,
+    and a shorter one starts over in a new order.
+    """
 
     steps: tuple[Step, ...]
     optimiser: Sgd
@@ -87,11 +137,19 @@ class Fit:
     epochs: int = 1
     labelled: bool
     mixup: float = 0.0
-    """Parameter of mixup's Beta distribution; 0 mixes nothing."""
+    """Parameter of mixup's Beta distribution; 0 mixes nothing, nor are images mixed that have no labels nor rows."""
+    rows: tuple[str, ...] = ()
+    """What the losses need of what a `Sweep` of this round left at the client."""
+    rates: Mapping[str, float] = field(default_factory=dict)
+    """Factors on the learning rate of single modules."""
+    repeat: int = 0
+    """How often this task was asked for before in this round: each time draws other batches."""
     modes: Mapping[str, Mode] = field(default_factory=dict)
     """Modules are in "train" mode unless named here."""
     recall: tuple[str, ...] = ()
     """Modules that start from what the client kept in this round rather than from the payload."""
+    own: tuple[str, ...] = ()
+    """Modules the client made itself and keeps for the whole run; they never leave it."""
     finish: Callable[[States], Finished]
     schema: Callable[[Network], Mapping[str, Schema]]
     """What the reply must look like."""
@@ -99,25 +157,50 @@ class Fit:
     @property
     def modules(self) -> tuple[str, ...]:
         """Every module any step needs, in order of first use."""
-        paths = [path for step in self.steps for path in step.outputs.values()]
-        return tuple(dict.fromkeys(module for path in paths for module in path))
+        return _modules(self._paths)
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """Every stream any step needs, in order of first use."""
+        return _streams(self._paths)
+
+    @property
+    def _paths(self) -> list[Path]:
+        return [path for step in self.steps for path in step.outputs.values()]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """One pass in order, in eval mode, without gradient: Σ over batches of `measure`, in float64, then `finish`."""
+    """One pass without gradient: Σ over batches of `measure`, in float64, then `finish`."""
 
     outputs: Mapping[str, Path]
     measure: Callable[[Outputs, Batch], Mapping[str, torch.Tensor]]
+    rows: tuple[str, ...] = ()
+    """Values of `measure` that are not summed but stand for single images [n, ...]; they stay for this round."""
     finish: Callable[[Mapping[str, torch.Tensor], torch.dtype], States]
-    """From the sums to what is sent, in the precision of the run."""
+    """From the sums and rows to what is sent, in the precision of the run."""
+    keeps: tuple[str, ...] = ()
+    """Parts of what `finish` makes that are not sent but stay at the client for this round."""
+    recall: tuple[str, ...] = ()
+    """Modules that start from what the client kept in this round rather than from the payload."""
     schema: Callable[[Network], Mapping[str, Schema]]
     labelled: bool = False
+    batch_size: int = 512
+    sample: int = 0
+    """Look at so many images only, drawn anew in each round; their rows are for `finish` alone. 0 looks at all."""
+    mode: Mode = "eval"
+    """In eval mode the pass is in order; with batch statistics in a random one, for neighbours may be alike."""
 
     @property
     def modules(self) -> tuple[str, ...]:
         """Every module the pass needs, in order of first use."""
-        return tuple(dict.fromkeys(module for path in self.outputs.values() for module in path))
+        return _modules(self.outputs.values())
+
+    @property
+    def stream(self) -> str:
+        """The one stream the pass is over."""
+        (name,) = _streams(self.outputs.values())
+        return name
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from galafed.config import Training
 from galafed.registry import Registry
+from galafed.work import Readout
 
 if TYPE_CHECKING:
     from galafed.federation import Federation
     from galafed.model import Model
+    from galafed.networks.base import Network
 
 S = TypeVar("S")
 
@@ -44,6 +46,10 @@ class Algorithm(ABC, Generic[S]):
     Settings: ClassVar[type]
     needs_two_sources: ClassVar[bool] = False
     """A single source is then cut into two clients."""
+    fewest_sources: ClassVar[int] = 1
+    """With fewer a run is refused."""
+    recommended: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Hyper-parameters of its paper, by family of benchmarks and dotted key; they win over a benchmark's own."""
     sees_target_labels: ClassVar[bool] = False
     """True for the oracle alone."""
 
@@ -54,13 +60,18 @@ class Algorithm(ABC, Generic[S]):
 
     @property
     def pools_sources(self) -> bool:
-        """Whether all source data is put in one place first, which no federation would allow."""
-        return False
+        """Whether all source data is put in one place first, which no federation would allow.
 
-    @property
-    def heads(self) -> tuple[str, ...]:
-        """The predictors of the tested model; of several, the most confident decides for each image."""
-        return ("predictor",)
+        A central method has the unlabelled target images there too, and every domain as a stream of its own.
+        """
+        return self.kind == "central"
+
+    def readout(self, sources: Sequence[str]) -> Readout:
+        """How the tested model is read, of a run with these sources."""
+        return Readout()
+
+    def check(self, network: Network) -> None:
+        """Refuse, with a `ConfigError`, a network that lacks what the method needs."""
 
     def start(self, fed: Federation, model: Model) -> Model:
         """Before the first round: what has to be told to clients once."""

@@ -1,10 +1,11 @@
 """FACT: each round two random sources, whose predictors are made to agree on the target (inter-domain distance).
 
-Federated adversarial cross training; the system GALA is built on.
+Schrod, Lippl, Schäfer, Altenbuchinger: FACT: Federated Adversarial Cross Training, 2023; the system GALA is built on.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from galafed.config import positive
 from galafed.groups import random_pair
 from galafed.model import Model
 from galafed.tasks import align, train, tune
+from galafed.work import Readout
 
 if TYPE_CHECKING:
     from galafed.federation import Federation
@@ -38,14 +40,15 @@ class Fact(Algorithm[Settings]):
     """Inter-domain distance of a random pair of sources."""
 
     kind = "federated"
-    paper = "FACT, 2024"
+    paper = "Schrod et al., FACT: Federated Adversarial Cross Training, arXiv 2306.00607, 2023"
     sends = "two sources: G twice, F twice; target: G twice, two predictors; no image, no label"
     Settings = Settings
     needs_two_sources = True
 
-    @property
-    def heads(self) -> tuple[str, ...]:
-        return ("predictor:1", "predictor:2") if self.settings.two_heads else ("predictor",)
+    def readout(self, sources: Sequence[str]) -> Readout:
+        if not self.settings.two_heads:
+            return Readout()
+        return Readout((("extractor", "predictor:1"), ("extractor", "predictor:2")), "confident")
 
     def round(self, fed: Federation, model: Model) -> Outcome:
         my, mean = self.settings, self.training.mean

@@ -51,7 +51,10 @@ class Gala(Algorithm[Settings]):
     """Relevance-weighted consensus and inter-group discrepancy."""
 
     kind = "federated"
-    paper = "GALA, ICML 2026"
+    paper = (
+        "Scaling Unsupervised Multi-Source Federated Domain Adaptation through Group-Wise Discrepancy Minimization, "
+        "ICML 2026"
+    )
     sends = "source: G twice, F twice, centroids; target: G twice, two group predictors; no image, no label"
     Settings = Settings
     needs_two_sources = True

@@ -54,6 +54,8 @@ class Benchmark(ABC):
 
     name: ClassVar[str]
     title: ClassVar[str]
+    family: ClassVar[str] = ""
+    """Under which name an algorithm's published hyper-parameters are looked up: "digits", "office"."""
     Settings: ClassVar[type] = NoSettings
     """A frozen dataclass; in TOML the table with the benchmark's name."""
 

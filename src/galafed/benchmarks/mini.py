@@ -60,6 +60,7 @@ class Mini(Benchmark):
     """Eight domains of 16x16 colour digits; built in seconds at first use, then read from the cache."""
 
     title: ClassVar[str] = "Handwritten and typeset digits in four dresses (embedded, 16x16)"
+    family = "mini"
     domains = (
         "hand", "hand-photo", "hand-small", "hand-shift", "type", "type-photo", "type-small", "type-shift",
     )  # fmt: skip

@@ -70,6 +70,7 @@ class OfficeCaltech10(Benchmark):
     """Four domains of photographs [n, 224, 224, 3]; every image is squeezed to a square, as in FACT, not cropped."""
 
     title: ClassVar[str] = "Office-Caltech10: photographs of ten kinds of things in four domains"
+    family = "office"
     Settings: ClassVar[type] = OfficeSettings
     domains = tuple(COUNTS)
     classes = tuple(NAMES)

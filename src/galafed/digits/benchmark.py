@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 class DigitBenchmark(Benchmark):
     """Domains of 32x32 colour digits; a domain is prepared when it is first needed, or all by `prepare`."""
 
+    family = "digits"
     classes = tuple("0123456789")
     image_size = building.SIZE
     default_target = "mnistm"

@@ -18,6 +18,7 @@ class EngineFactory(Protocol):
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    federated: ClassVar[bool]
 
     def __call__(self, *, bench: Bench, data: Mapping[str, Images], seed: int, config: Run | None = None) -> Engine: ...
 

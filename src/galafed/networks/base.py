@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from functools import lru_cache
 from typing import ClassVar
@@ -10,8 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from galafed.model import Model, Schema, State, kind_of, statistics
+from galafed.networks.parts.base import parts
 from galafed.registry import Registry
 from galafed.runs.seeding import seed_for
+
+OWN_PARTS = ("extractor", "predictor")
+
+DRAWING = threading.Lock()
+"""Modules draw their first numbers from torch's one global generator: only one thread at a time may have its way."""
 
 
 class Network(ABC):
@@ -37,8 +44,13 @@ class Network(ABC):
         """F: features [n, feature_size] -> logits [n, classes]."""
 
     def make(self, part: str) -> nn.Module:
-        """A fresh module for a part; "predictor:a" and "predictor:b" are two modules of the kind "predictor"."""
-        return {"extractor": self.extractor, "predictor": self.predictor}[kind_of(part)]()
+        """A fresh module for a part; "predictor:a" and "predictor:b" are two modules of the kind "predictor".
+
+        Kinds besides a network's own are found in `galafed.networks.parts`.
+        """
+        if (kind := kind_of(part)) in OWN_PARTS:
+            return {"extractor": self.extractor, "predictor": self.predictor}[kind]()
+        return parts.get(kind)(self, part)
 
     def prepare(self, images: Tensor, dtype: torch.dtype) -> Tensor:
         """uint8 [n, h, w, 3] -> normalised [n, 3, h, w]: x / 255 shifted by `mean`, divided by `deviation`."""
@@ -49,7 +61,7 @@ class Network(ABC):
             pixels[:, channel].div_(255 * deviation).sub_(mean / deviation)
         return pixels
 
-    @lru_cache(maxsize=8)  # noqa: B019 - a process holds one or two networks, for its whole life
+    @lru_cache(maxsize=64)  # noqa: B019 - a process holds one or two networks, for its whole life
     def schema(self, part: str) -> Schema:
         """Names, shapes and kinds of number of a part's state; "statistics:a" are a predictor's BatchNorm buffers."""
         with torch.device("meta"):
@@ -65,17 +77,18 @@ class Network(ABC):
 
     def initial(self, seed: int, dtype: torch.dtype = torch.float32) -> Model:
         """The model every client starts from, a function of the seed and, of a pretrained part, of its file alone."""
-        parts: dict[str, State] = {}
-        for part in ("extractor", "predictor"):
-            state = self.pretrained(part)
-            if state is not None:
-                parts[part] = {n: v.to(dtype) if v.is_floating_point() else v for n, v in state.items()}
-                continue
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(seed_for(seed, "initial", part))  # noqa: TID251 - inside the fork, and undone with it
-                module = self.make(part).to(dtype)
-            parts[part] = {name: value.clone() for name, value in module.state_dict().items()}
-        return Model(parts)
+        return Model({part: self.fresh(part, seed, dtype) for part in OWN_PARTS})
+
+    def fresh(self, part: str, seed: int, dtype: torch.dtype | None = None) -> State:
+        """The state a part starts from: pretrained, or drawn from a stream named by the seed and the part."""
+        dtype = dtype or torch.float32
+        state = self.pretrained(kind_of(part))
+        if state is not None:
+            return {n: v.to(dtype) if v.is_floating_point() else v for n, v in state.items()}
+        with DRAWING, torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed_for(seed, "initial", part))  # noqa: TID251 - inside the fork, and undone with it
+            module = self.make(part).to(dtype)
+        return {name: value.clone() for name, value in module.state_dict().items()}
 
 
 def channels(value: float | tuple[float, float, float]) -> tuple[float, float, float]:

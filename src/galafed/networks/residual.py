@@ -19,6 +19,8 @@ IMAGENET_CLASSES = 1000
 class Bottleneck(nn.Module):
     """y = ReLU(x' + f(x)) with f: 1x1, 3x3 (with the stride), 1x1 to 4 · width channels; x' = x, or x through a 1x1."""
 
+    any_axes: ClassVar[bool] = True
+
     def __init__(self, channels: int, width: int, stride: int) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(channels, width, 1, bias=False)

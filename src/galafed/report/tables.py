@@ -74,11 +74,18 @@ def comparison_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
+def _cell(value: Any) -> str:
+    """A value of a list for people."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(value) if isinstance(value, list | tuple) else str(value)
+
+
 def listing(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Any list of records with the same keys."""
     table = Table(box=None, padding=(0, 2), header_style="dim")
     for key in rows[0] if rows else ("nothing here",):
         table.add_column(key)
     for row in rows:
-        table.add_row(*(", ".join(v) if isinstance(v, list | tuple) else str(v) for v in row.values()))
+        table.add_row(*map(_cell, row.values()))
     return table

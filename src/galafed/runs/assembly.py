@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +47,7 @@ def assemble(config: Run) -> Assembly:
     domains = {name: benchmark.load(name) for name in (*config.sources, config.target)}
     network = networks.get(config.network)(classes=len(benchmark.classes), image_size=benchmark.image_size)
     algorithm = algorithms.get(config.algorithm)(config.settings, config.training, rounds=config.rounds)
+    algorithm.check(network)
     data = client_data(domains, config, algorithm)
     engine = engines.get(config.engine)(
         bench=Bench(network, device, dtype, products), data=data, seed=config.seed, config=config
@@ -56,6 +57,7 @@ def assemble(config: Run) -> Assembly:
         network,
         sources=[name for name in data if name != config.target],
         target=config.target,
+        domains=config.sources if algorithm.pools_sources else (),
         seed=config.seed,
         dtype=dtype,
         quorum=config.quorum,
@@ -63,24 +65,44 @@ def assemble(config: Run) -> Assembly:
     )
     target = domains[config.target]
     notes = {name: domain.note for name, domain in domains.items() if domain.note}
-    evaluator = Evaluator(
-        engine.bench, test=labelled(target.test), unlabelled=unlabelled(target.train), heads=algorithm.heads
-    )
+    for name in config.poison.sources:
+        wrong = f"{config.poison.share:.0%} of its labels poisoned"
+        notes[name] = f"{notes[name]}; {wrong}" if name in notes else wrong
+    test, train = labelled(target.test), unlabelled(target.train)
+    evaluator = Evaluator(engine.bench, test=test, unlabelled=train, readout=algorithm.readout(federation.domains))
     return Assembly(algorithm, network, engine, federation, evaluator, device, dtype, notes)
 
 
 def client_data(domains: Mapping[str, Domain], config: Run, algorithm: Algorithm[Any]) -> dict[str, Images]:
     """What each client holds. The target gets images alone: its labels exist for the oracle and nobody else."""
     data = {name: labelled(domains[name].train) for name in config.sources}
+    for name in config.poison.sources:
+        data[name] = poisoned(data[name], name, config)
     if algorithm.pools_sources:
-        every = list(data.values())
-        data = {POOLED: Images(torch.cat([d.images for d in every]), torch.cat([_labels(d) for d in every]))}
+        streams = data | {config.target: unlabelled(domains[config.target].train)}
+        data = {POOLED: pooled(data.values(), streams if algorithm.kind == "central" else {})}
     elif algorithm.needs_two_sources and len(data) == 1:
         (name, whole), *_ = data.items()
         data = halves(name, whole, config.seed)
     target = domains[config.target].train
     data[config.target] = labelled(target) if algorithm.sees_target_labels else unlabelled(target)
     return data
+
+
+def poisoned(source: Images, name: str, config: Run) -> Images:
+    """A source of whose labels a random share is wrong by one class."""
+    classes = len(benchmarks.get(config.benchmark)(config.benchmark_settings).classes)
+    labels = _labels(source).clone()
+    order = torch.randperm(len(labels), generator=generator(config.seed, "poison", name))
+    wrong = order[: round(config.poison.share * len(labels))]
+    labels[wrong] = (labels[wrong] + 1) % classes
+    return Images(source.images, labels)
+
+
+def pooled(domains: Iterable[Images], streams: Mapping[str, Images]) -> Images:
+    """The labelled images of several domains as one, and the streams a central method tells apart."""
+    every = list(domains)
+    return Images(torch.cat([d.images for d in every]), torch.cat([_labels(d) for d in every]), streams)
 
 
 def halves(name: str, whole: Images, seed: int) -> dict[str, Images]:

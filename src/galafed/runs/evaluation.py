@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from galafed.loops import Bench, Images, sweep
 from galafed.model import Model, State
 from galafed.tasks import evaluate
+from galafed.work import Readout
 
 
 @dataclass(frozen=True)
@@ -25,11 +26,11 @@ class Evaluation:
 class Evaluator:
     """Tests models on the target's data; algorithms never see it."""
 
-    def __init__(self, bench: Bench, *, test: Images, unlabelled: Images, heads: tuple[str, ...]) -> None:
+    def __init__(self, bench: Bench, *, test: Images, unlabelled: Images, readout: Readout) -> None:
         self._bench = bench
         self._test = test.to(bench.device)
         self._unlabelled = unlabelled.to(bench.device)
-        self._heads = heads
+        self._readout = readout
 
     def __call__(self, model: Model) -> Evaluation:
         """Two passes: labels are used for the accuracy alone."""
@@ -44,5 +45,7 @@ class Evaluator:
         )
 
     def _sums(self, model: Model, data: Images, *, labelled: bool) -> State:
-        work = evaluate(heads=list(self._heads), labelled=labelled)
-        return sweep(work, self._bench, data, {part: model.parts[part] for part in work.modules})["sums"]
+        # Of a source that dropped out of the run there is no path to read.
+        paths = tuple(path for path in self._readout.paths if set(path) <= model.parts.keys())
+        work = evaluate(readout=replace(self._readout, paths=paths), labelled=labelled)
+        return sweep(work, self._bench, data, {part: model.parts[part] for part in work.modules}).parts["sums"]

@@ -67,7 +67,7 @@ def catalogue(what: str, folder: Path) -> list[dict[str, Any]]:
 
     if what == "algorithms":
         return [
-            {"name": n, "kind": a.kind, "paper": a.paper, "federated": a.kind != "central", "sends": a.sends}
+            {"name": n, "kind": a.kind, "federated": a.kind != "central", "sends": a.sends, "paper": a.paper}
             for n, a in ((name, algorithms.get(name)) for name in algorithms.names())
         ]
     if what == "benchmarks":

@@ -4,26 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch import Tensor, nn
+from torch import nn
 
 from galafed.loops import Bench
 from galafed.stacking.stack import Stack
+from galafed.stacking.twins import CannotStack
 from galafed.work import States
 
 SWEEP = 4096
 """Images a GPU passes over at once."""
-
-
-class Alone(nn.Module):
-    """A twin for one client that takes and gives what the client's own module would."""
-
-    def __init__(self, stacked: nn.Module) -> None:
-        super().__init__()
-        self.stacked = stacked
-
-    def forward(self, x: Tensor) -> Tensor:
-        result: Tensor = self.stacked(x.unsqueeze(0)).squeeze(0)
-        return result
 
 
 @dataclass(frozen=True)
@@ -33,12 +22,26 @@ class FusedBench(Bench):
     sweep_batch: int = SWEEP
 
     def modules(self, states: States) -> dict[str, nn.Module]:
-        pool: dict[str, tuple[Stack, nn.Module]] = self._modules  # type: ignore[attr-defined]
+        pool: dict[str, Stack] = self._stacks  # type: ignore[attr-defined]
         if len(pool) > 8:
             pool.clear()
+        try:
+            for part in states.keys() - pool.keys():
+                pool[part] = _alone(Stack(self, part, 1))
+        except CannotStack:
+            return super().modules(states)
         for part, state in states.items():
-            if part not in pool:
-                stack = Stack(self, part, 1)
-                pool[part] = (stack, Alone(stack.window(0, 1)))
-            pool[part][0].load([state])
-        return {part: pool[part][1] for part in states}
+            pool[part].load([state])
+        return {part: pool[part].window(0, 1) for part in states}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "_stacks", {})
+
+
+def _alone(stack: Stack) -> Stack:
+    """Let the twin for one client take and give what the client's own module would."""
+    twin = stack.window(0, 1)
+    twin.register_forward_pre_hook(lambda module, inputs: (inputs[0].unsqueeze(0),))
+    twin.register_forward_hook(lambda module, inputs, output: output.squeeze(0))
+    return stack

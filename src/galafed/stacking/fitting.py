@@ -8,13 +8,15 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from galafed.loops import NOT_FINITE, Bench, Fitted, WorkError
+from galafed.batches import WorkError, count_batches
+from galafed.loops import NOT_FINITE, Bench, Fitted
 from galafed.networks.layers import dropouts
 from galafed.runs.seeding import array_generator, generator, seed_for
 from galafed.stacking.lane import Draws, Lane
-from galafed.stacking.plan import Segment, arrange, batches, segments
+from galafed.stacking.plan import Segment, arrange, segments
 from galafed.stacking.resident import Resident
 from galafed.stacking.stack import Stack
+from galafed.stacking.twins import CannotStack, unstackable
 from galafed.work import Fit, States
 
 TEAMS = 4
@@ -50,6 +52,8 @@ class Workspace:
 
     def fit(self, work: Fit, members: Sequence[Member]) -> list[Fitted | WorkError]:
         """Run a `Fit` for every member, all of which have what it needs; answers in their order."""
+        if reason := unstackable(work):
+            raise CannotStack(reason)
         sizes = [len(self._resident.data[member.name]) for member in members]
         order = arrange(sizes, work.batch_size)
         clients, sizes = [members[k] for k in order], [sizes[k] for k in order]
@@ -64,7 +68,7 @@ class Workspace:
                 lane.losses.zero_()
                 lane.run(self._draws(work, team, clients, sizes, segment, epoch), work.optimiser.lr)
                 losses[:, segment.start : segment.stop] += lane.losses
-        counts = torch.tensor([max(work.epochs * batches(size, work.batch_size), 1) for size in sizes])
+        counts = torch.tensor([max(work.epochs * count_batches(size, work.batch_size), 1) for size in sizes])
         means = (losses.cpu() / counts).T.tolist()
         moved = tuple(dict.fromkeys(name for step in work.steps for name in step.update))
         states = {name: stack.states() for name, stack in team.stacks.items()}
@@ -90,8 +94,9 @@ class Workspace:
         """The lane for a segment: one from an earlier phase if it computes the same, whatever its learning rate."""
         capacity = max(self._capacity // segment.length, 1) if segment.steps > 1 else 1
         steps = tuple((tuple(step.outputs.items()), step.loss, step.update) for step in work.steps)
-        settings = (replace(work.optimiser, lr=0.0), tuple(work.modes.items()), work.labelled, bool(work.mixup))
-        key = (segment.start, segment.stop, segment.length, capacity, steps, settings)
+        settings = (replace(work.optimiser, lr=0.0), tuple(work.modes.items()), tuple(work.rates.items()))
+        batch = (work.labelled, bool(work.mixup))
+        key = (segment.start, segment.stop, segment.length, capacity, steps, settings, batch)
         if key not in team.lanes:
             team.lanes[key] = Lane(
                 work, self._bench, self._resident, team.stacks,
@@ -113,7 +118,7 @@ class Workspace:
             orders.append(order.view(segment.steps, segment.length))
 
         def stream(k: int, number: int) -> tuple[object, ...]:
-            return (*clients[k].stream, epoch * batches(sizes[k], work.batch_size) + number)
+            return (*clients[k].stream, epoch * count_batches(sizes[k], work.batch_size) + number)
 
         random = [
             name for name, stack in team.stacks.items() if any(dropouts(stack.window(segment.start, segment.stop)))

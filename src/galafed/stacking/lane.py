@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from galafed.loops import Bench, forward, set_modes
+from galafed.loops import Bench, set_modes
 from galafed.networks.layers import dropouts
 from galafed.stacking.graphs import Recorded
 from galafed.stacking.resident import Resident
@@ -51,7 +51,6 @@ class Lane:
         self._count = n = stop - start
         device = bench.device
         self._cursor = torch.zeros(1, dtype=torch.int64, device=device)
-        self._rate = torch.zeros((), dtype=bench.dtype, device=device)
         self._order = torch.zeros(capacity, n, length, dtype=torch.int64, device=device)
         random = [name for name, module in self._modules.items() if any(dropouts(module))]
         parts = len(work.steps)
@@ -60,6 +59,7 @@ class Lane:
         self._shares = torch.zeros(capacity, n, dtype=bench.dtype, device=device) if work.mixup else None
         self.losses = torch.zeros(parts, n, dtype=torch.float64, device=device)
         updated = dict.fromkeys(name for step in work.steps for name in step.update)
+        self._rates = {name: torch.zeros((), dtype=bench.dtype, device=device) for name in updated}
         self._optimisers = {name: self._optimiser(stacks[name], name, start, stop) for name in updated}
         self._low = [
             (name, layer, stacks[name].momentum[f"{path}.weight"][start:stop])
@@ -78,7 +78,8 @@ class Lane:
             self._mates[:steps].copy_(draws.mates)
             self._shares[:steps].copy_(draws.shares)  # type: ignore[index]
         self._cursor.zero_()
-        self._rate.fill_(rate)
+        for name, value in self._rates.items():
+            value.fill_(rate * self._work.rates.get(name, 1.0))
         set_modes(self._modules, self._work.modes)
         self._recorded.run(steps)
 
@@ -106,8 +107,8 @@ class Lane:
     def _move(self, step: Step, batch: Batch) -> Tensor:
         for name, module in self._modules.items():
             module.requires_grad_(name in step.update)
-        with torch.set_grad_enabled(bool(step.update)), self._bench.arithmetic():
-            losses = losses_of(step, forward(self._modules, step.outputs, batch.images), batch)  # [n]
+        with torch.set_grad_enabled(bool(step.update)):
+            losses = losses_of(step, self._bench.forward(self._modules, step.outputs, batch), batch)  # [n]
         if step.update:
             moving = [p for name in step.update for p in self._modules[name].parameters()]
             gradients = torch.autograd.grad(losses.sum(), moving, allow_unused=True)
@@ -127,13 +128,13 @@ class Lane:
                 continue
             x, dy = layer.pending[0] if len(layer.pending) == 1 else map(_joined, zip(*layer.pending, strict=True))
             layer.pending.clear()
-            layer.descend(x, dy, momentum, self._rate, self._work.optimiser)
+            layer.descend(x, dy, momentum, self._rates[name], self._work.optimiser)
 
     def _optimiser(self, stack: Stack, name: str, start: int, stop: int) -> torch.optim.Optimizer:
         settings, module = self._work.optimiser, self._modules[name]
         optimiser = torch.optim.SGD(
             module.parameters(),
-            lr=self._rate,
+            lr=self._rates[name],
             momentum=settings.momentum,
             weight_decay=settings.weight_decay,
             fused=True,

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from galafed.loops import Bench, forward
-from galafed.work import Fit
+from galafed.stacking.twins import unstackable
+from galafed.work import Batch, Fit
 
 USABLE = 0.8
 """Of the memory that is free, so much is planned with; libraries want a share too."""
@@ -18,6 +19,8 @@ CPU_ENTRIES = 2**22
 
 def clients_at_once(work: Fit, bench: Bench) -> int:
     """How many clients a fit may advance together on this device."""
+    if unstackable(work):
+        return 1
     entries = activations(work, bench) * work.batch_size
     if bench.device.type != "cuda":
         return max(1, CPU_ENTRIES // entries)
@@ -49,7 +52,7 @@ def activations(work: Fit, bench: Bench) -> int:
             if not layer._modules:
                 layer.register_forward_hook(count)
     for step in work.steps:
-        forward(modules, step.outputs, images)
+        forward(modules, step.outputs, Batch(images))
     return max(total, 1)
 
 

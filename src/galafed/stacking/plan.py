@@ -42,8 +42,3 @@ def segments(sizes: Sequence[int], batch_size: int) -> list[Segment]:
                 plan.append(Segment(clients[0], clients[-1] + 1, rest, level, 1))
         done = level
     return plan
-
-
-def batches(size: int, batch_size: int) -> int:
-    """How many batches a client with so many images has in an epoch."""
-    return size // batch_size + (size % batch_size > 1)

@@ -31,7 +31,9 @@ class Resident:
         for name, images in data.items():
             self.first[name] = place
             own = slice(place, place + len(images))
-            self.data[name] = Images(self._images[own], None if images.labels is None else self._labels[own])
+            streams = {stream: domain.to(device) for stream, domain in images.streams.items()}
+            labels = None if images.labels is None else self._labels[own]
+            self.data[name] = Images(self._images[own], labels, streams)
             place += len(images)
 
     def batch(self, bench: Bench, order: Tensor, cursor: Tensor, *, labelled: bool) -> Batch:

@@ -18,6 +18,7 @@ from galafed.stacking.layers import (
     StackedFlatten,
     StackedLinear,
 )
+from galafed.work import Fit
 
 
 class CannotStack(Exception):
@@ -43,16 +44,29 @@ TWINS: dict[type[nn.Module], Twin] = {
 def twin(module: nn.Module, count: int, better: Mapping[type[nn.Module], Twin] = MappingProxyType({})) -> nn.Module:
     """The module for `count` clients, with the same names and one axis more in every tensor.
 
-    `better` tells of layers that have a better twin than the plain one.
+    `better` tells of layers that have a better twin than the plain one. A module with a forward of its own must say
+    `any_axes = True`, which promises that it combines its layers by arithmetic alone and names no axis.
     """
     if make := better.get(type(module)) or TWINS.get(type(module)):
         try:
             return make(module, count)
         except NotImplementedError as error:
             raise CannotStack(f"{type(module).__name__} with {error}") from None
-    own = [*module._parameters, *module._buffers]
-    if own or not module._modules:
-        raise CannotStack(f"{type(module).__name__}")
+    built_of_layers = not [*module._parameters, *module._buffers] and bool(module._modules)
+    if not (built_of_layers and (type(module) is nn.Sequential or getattr(module, "any_axes", False))):
+        raise CannotStack(type(module).__name__)
     stacked = copy.copy(module)
     stacked._modules = {name: twin(child, count, better) for name, child in module.named_children()}
     return stacked
+
+
+def unstackable(work: Fit) -> str | None:
+    """Why a fit's steps cannot be taken for many clients together, if they have more to them than images and losses."""
+    elements = [element for step in work.steps for path in step.outputs.values() for element in path]
+    reasons = {
+        "work on several domains of one client": work.streams != ("",),
+        "work with values for single images": bool(work.rows),
+        "work that remembers": any(step.remember for step in work.steps),
+        "work with lent layers": any("|" in element for element in elements),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)

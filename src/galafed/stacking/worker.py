@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from galafed.batches import WorkError
 from galafed.client import Begun, Client
-from galafed.loops import Bench, WorkError, require, sweep
+from galafed.loops import Bench, require
 from galafed.messages import Failure, Job, Reply
 from galafed.stacking import kernels
 from galafed.stacking.bench import FusedBench
@@ -47,26 +48,27 @@ class Worker:
             return answers
         work = ready[0].job.task.work
         if not isinstance(work, Fit):
-            done = [sweep(work, self.bench, self._clients[b.job.client].data, b.states) for b in ready]
-            share = (time.perf_counter() - started) / len(jobs)
-            return answers + [
-                self._clients[b.job.client].finish(b.job, result, share) for b, result in zip(ready, done, strict=True)
-            ]
+            return answers + [self._alone(begun) for begun in ready]
         try:
             fitted = self._workspace.fit(work, [self._member(begun) for begun in ready])
         except CannotStack as reason:
-            self._notice(f"{reason} cannot be stacked: the clients of {jobs[0].task.name!r} train one after the other")
-            return answers + [self._clients[b.job.client].execute(b.job, self.bench, self._seed) for b in ready]
+            self._notice(f"{jobs[0].task.name}: {reason} cannot be stacked, so clients train one after the other")
+            return answers + [self._alone(begun) for begun in ready]
         share = (time.perf_counter() - started) / len(jobs)
         for begun, result in zip(ready, fitted, strict=True):
             client = self._clients[begun.job.client]
-            failed = isinstance(result, WorkError)
-            answers.append(client.refuse(begun.job, result) if failed else client.finish(begun.job, result, share))
+            if isinstance(result, WorkError):
+                answers.append(client.refuse(begun.job, result))
+            else:
+                answers.append(client.finish(begun.job, result, share))
         return answers
+
+    def _alone(self, begun: Begun) -> Answer:
+        return self._clients[begun.job.client].carry_out(begun, self.bench, time.perf_counter())
 
     def _begin(self, job: Job) -> Begun | Failure:
         client = self._clients[job.client]
-        begun = client.begin(job)
+        begun = client.begin(job, self.bench, self._seed)
         try:
             require(job.task.work, client.data)
         except WorkError as error:
@@ -75,4 +77,4 @@ class Worker:
 
     def _member(self, begun: Begun) -> Member:
         client = self._clients[begun.job.client]
-        return Member(client.name, begun.states, begun.momentum, client.stream(begun.job, self._seed))
+        return Member(client.name, begun.states, begun.momentum, begun.stream)

@@ -180,9 +180,7 @@ class Convolution(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, bias_moves: bool
-    ) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, bias_moves: bool) -> tuple[Tensor, Tensor]:
         n, o, i, k, _ = weight.shape
         w = torch.empty(n, k, k, i, o, dtype=x.dtype, device=x.device)
         w = w.copy_(weight.permute(0, 3, 4, 2, 1)).view(n, k * k, i, o)

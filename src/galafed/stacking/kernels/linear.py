@@ -37,8 +37,12 @@ def _descend(
             a = tl.load(dy + r[:, None] * outputs + o[None, :])
             b = tl.load(x + r[:, None] * inputs + i[None, :])
         else:
-            a = tl.load(dy + r[:, None] * outputs + o[None, :], mask=(r < rows)[:, None] & (o < outputs)[None, :], other=0.0)
-            b = tl.load(x + r[:, None] * inputs + i[None, :], mask=(r < rows)[:, None] & (i < inputs)[None, :], other=0.0)
+            a = tl.load(
+                dy + r[:, None] * outputs + o[None, :], mask=(r < rows)[:, None] & (o < outputs)[None, :], other=0.0
+            )
+            b = tl.load(
+                x + r[:, None] * inputs + i[None, :], mask=(r < rows)[:, None] & (i < inputs)[None, :], other=0.0
+            )
         total = tl.dot(tl.trans(a), b, total)
     m = mu * m + total + decay * w
     w = w - tl.load(rate) * m

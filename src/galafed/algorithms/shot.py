@@ -1,0 +1,113 @@
+"""SHOT: every source model is adapted to the target on its own, under its frozen predictor; their mean decides.
+
+Liang, Hu, Feng: Do We Really Need to Access the Source Data? Source Hypothesis Transfer for Unsupervised Domain
+Adaptation, ICML 2020.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from galafed.algorithms.base import Algorithm, Outcome, algorithms
+from galafed.config import Training, at_least, between, positive
+from galafed.hypothesis_transfer import adapt_extractors, better_means, first_means, nearest_means
+from galafed.messages import Replies
+from galafed.model import Model
+from galafed.tasks import train
+from galafed.work import Readout
+
+if TYPE_CHECKING:
+    from galafed.federation import Federation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How long sources train before they send their model once, and how the target uses it."""
+
+    source_epochs: int = 30
+    """Passes of each source over its own images, all in the first round."""
+    smoothing: float = 0.1
+    """Label smoothing in the training of the sources."""
+    pseudo_weight: float = 0.1
+    """β: weight of the pseudo-labels beside the information loss; 0.3 for photographs."""
+    extractor_rate: float = 1.0
+    """Factor on the learning rate of a pretrained extractor."""
+
+    def __post_init__(self) -> None:
+        at_least("source_epochs", self.source_epochs, 1)
+        between("smoothing", self.smoothing, -1e-9, 1)
+        at_least("pseudo_weight", self.pseudo_weight, 0)
+        positive("extractor_rate", self.extractor_rate)
+
+
+def recommended_for(name: str) -> dict[str, dict[str, Any]]:
+    """SHOT's published hyper-parameters, for the settings of the algorithm of this name."""
+    common = {"training.lr": 0.01, "training.batch_size": 64, "training.weight_decay": 1e-3}
+    inverse = {"training.schedule": "inverse", "training.decay": 0.75, "training.mixup": 0.0}
+    photographs = {"source_epochs": 100, "pseudo_weight": 0.3, "extractor_rate": 0.1}
+    return {
+        "digits": {"rounds": 31, **common, **inverse},
+        "office": {"rounds": 16, **common, **inverse, **{f"{name}.{key}": v for key, v in photographs.items()}},
+    }
+
+
+def train_alone(fed: Federation, model: Model, training: Training, my: Settings, *, hold: str | None = None) -> Replies:
+    """Every source trains by itself, epoch by epoch with a falling learning rate, and sends its model at the end."""
+    members: Sequence[str] = fed.sources
+    replies = Replies({})
+    for epoch in range(my.source_epochs):
+        last = epoch == my.source_epochs - 1
+        arguments = training.sgd(epoch, my.source_epochs) | {"epochs": 1, "mixup": training.mixup, "repeat": epoch}
+        sent = ("extractor", "predictor") if last else ()
+        task = train(
+            smoothing=my.smoothing,
+            extractor_rate=my.extractor_rate,
+            send=sent,
+            hold=hold if last else None,
+            **arguments,
+        )
+        replies = fed.ask(members, task, {} if epoch else model)
+        members = replies.names
+    return replies
+
+
+def adapt(
+    fed: Federation, model: Model, models: Sequence[str], my: Settings, sgd: Mapping[str, Any]
+) -> tuple[Model, Replies]:
+    """One epoch at the target, which holds the models already: label all images by class means, then move each G."""
+    for label in (first_means, better_means, nearest_means):
+        fed.ask(fed.target, label(models=list(models)), model)
+    hold = f"t{fed.round + 1}"
+    task = adapt_extractors(
+        models=list(models), pseudo_weight=my.pseudo_weight, extractor_rate=my.extractor_rate, hold=hold, **sgd
+    )
+    moved = fed.ask(fed.target, task, model)
+    extractors = next(iter(moved)).parts
+    return Model({**model.parts, **extractors}, tag=hold), moved
+
+
+@algorithms.register("shot")
+class Shot(Algorithm[Settings]):
+    """Source hypothesis transfer: the first round trains the sources, every further one adapts their models."""
+
+    kind = "federated"
+    paper = "Liang et al., Do We Really Need to Access the Source Data? Source Hypothesis Transfer for UDA, ICML 2020"
+    sends = "source: the first model, and its own once; target: all (G_n, F_n) once, then every G_n a round"
+    Settings = Settings
+    recommended: ClassVar[Mapping[str, Mapping[str, Any]]] = recommended_for("shot")
+
+    def readout(self, sources: Sequence[str]) -> Readout:
+        return Readout(tuple((f"extractor:{n}", f"predictor:{n}") for n in sources), "mean")
+
+    def round(self, fed: Federation, model: Model) -> Outcome:
+        if fed.round == 0:
+            local = train_alone(fed, model, self.training, self.settings)
+            parts = {f"{part}:{n}": local[part][n] for n in local.names for part in ("extractor", "predictor")}
+            model, done = Model(parts, tag="t1"), local
+        else:
+            models = [part.partition(":")[2] for part in model.parts if part.startswith("extractor:")]
+            sgd = self.training.sgd(fed.round - 1, max(self.rounds - 1, 1))
+            model, done = adapt(fed, model, models, self.settings, sgd)
+        return Outcome(model=model, loss=done.mean("loss"))

@@ -1,0 +1,172 @@
+"""SHOT's tasks at the target: label the images by class means, then move the extractor under a frozen predictor.
+
+A task works on several models at once: "svhn" stands for the parts "extractor:svhn" and "predictor:svhn", and "" for
+"extractor" and "predictor". The class means stay at the target, and so do the labels of single images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from galafed.lazy import torch
+from galafed.model import State
+from galafed.relevance import centroids_from, soft_sums
+from galafed.tasks import centroid_schema
+from galafed.work import Batch, Finished, Fit, Mode, Outputs, Path, Sgd, States, Step, Sweep, task
+
+Sums = Mapping[str, "torch.Tensor"]
+
+
+def part(kind: str, model: str) -> str:
+    """The part of a kind that belongs to a model: "extractor:svhn"."""
+    return f"{kind}:{model}" if model else kind
+
+
+def information_loss(logits: torch.Tensor) -> torch.Tensor:
+    """mean_x H(p(x)) - H(mean_x p(x)): low when predictions are sure and varied; for logits [n, C]."""
+    p = logits.softmax(dim=-1)
+    return entropy(p).mean() - entropy(p.mean(dim=0))
+
+
+def entropy(p: torch.Tensor) -> torch.Tensor:
+    """H(p) = -Σ_c p_c log p_c, over the last dimension."""
+    return -(p * p.clamp_min(torch.finfo(p.dtype).tiny).log()).sum(dim=-1)
+
+
+def class_sums(features: torch.Tensor, membership: torch.Tensor, guess: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Σ_x δ_c(x) ẑ(x) [C, d+1] and Σ_x δ_c(x) [C] for memberships δ [n, C], and how many were guessed of each class."""
+    from galafed.networks.parts.class_means import direction
+
+    counted = torch.nn.functional.one_hot(guess, membership.shape[1])
+    return {"sum": membership.T @ direction(features), "mass": membership.sum(dim=0), "count": counted.sum(dim=0)}
+
+
+def means_from(sums: Sums, model: str, dtype: torch.dtype) -> State:
+    """The state of "class_means": Σ δ_c ẑ / Σ δ_c; a class nobody was guessed to belong to has no mean."""
+    total, mass, count = (sums[f"{name} {model}"] for name in ("sum", "mass", "count"))
+    means = total / mass.clamp_min(torch.finfo(torch.float32).tiny)[:, None]
+    return {"means": means.to(dtype), "count": count.to(dtype)}
+
+
+def _means(models: Sequence[str], guessing: Mapping[str, Path], *, soft: bool) -> Sweep:
+    """Class means of every model, from the scores along the paths of `guessing`; they stay for this round."""
+
+    def measure(outputs: Outputs, batch: Batch) -> dict[str, torch.Tensor]:
+        sums: dict[str, torch.Tensor] = {}
+        for model in models:
+            scores = outputs[f"scores {model}"]
+            guess = scores.argmax(dim=1)
+            hard = torch.nn.functional.one_hot(guess, scores.shape[1]).to(scores.dtype)
+            found = class_sums(outputs[f"features {model}"], scores.softmax(dim=1) if soft else hard, guess)
+            sums |= {f"{name} {model}": value for name, value in found.items()}
+        return sums
+
+    kept = tuple(part("class_means", model) for model in models)
+    return Sweep(
+        outputs={f"features {model}": (part("extractor", model),) for model in models}
+        | {f"scores {model}": guessing[model] for model in models},
+        measure=measure,
+        finish=lambda sums, dtype: {part("class_means", model): means_from(sums, model, dtype) for model in models},
+        keeps=kept,
+        recall=() if soft else kept,
+        schema=lambda network: {},
+    )
+
+
+@task
+def centroids_under(*, models: Sequence[str]) -> Sweep:
+    """Soft class centroids of the client's images under each model, as `centroids` has them under one."""
+
+    def measure(outputs: Outputs, batch: Batch) -> dict[str, torch.Tensor]:
+        return {
+            f"{name} {model}": value
+            for model in models
+            for name, value in soft_sums(outputs[f"features {model}"], outputs[f"logits {model}"]).items()
+        }
+
+    def finish(sums: Sums, dtype: torch.dtype) -> dict[str, State]:
+        own = {model: {name: sums[f"{name} {model}"] for name in ("weighted", "mass")} for model in models}
+        return {part("centroids", model): centroids_from(own[model], dtype) for model in models}
+
+    return Sweep(
+        outputs={f"features {model}": (part("extractor", model),) for model in models}
+        | {f"logits {model}": (part("extractor", model), part("predictor", model)) for model in models},
+        measure=measure,
+        finish=finish,
+        schema=lambda network: {part("centroids", model): centroid_schema(network) for model in models},
+    )
+
+
+@task
+def first_means(*, models: Sequence[str]) -> Sweep:
+    """Class means weighted by the models' own probabilities."""
+    paths = {model: (part("extractor", model), part("predictor", model)) for model in models}
+    return _means(models, paths, soft=True)
+
+
+@task
+def better_means(*, models: Sequence[str]) -> Sweep:
+    """Class means of the images nearest to the first ones."""
+    return _means(models, {model: _nearest(model) for model in models}, soft=False)
+
+
+@task
+def nearest_means(*, models: Sequence[str]) -> Sweep:
+    """The class with the nearest mean, for every image and model; the labels stay."""
+    return Sweep(
+        outputs={model: _nearest(model) for model in models},
+        measure=lambda outputs, batch: {f"label {model}": outputs[model].argmax(dim=1) for model in models},
+        rows=tuple(f"label {model}" for model in models),
+        finish=lambda found, dtype: {},
+        recall=tuple(part("class_means", model) for model in models),
+        schema=lambda network: {},
+    )
+
+
+def _nearest(model: str) -> Path:
+    return (part("extractor", model), part("class_means", model))
+
+
+@task
+def adapt_extractors(
+    *,
+    models: Sequence[str],
+    pseudo_weight: float,
+    extractor_rate: float,
+    lr: float,
+    momentum: float,
+    weight_decay: float,
+    persistent: bool,
+    batch_size: int,
+    epochs: int,
+    hold: str,
+) -> Fit:
+    """β ℓ(F(G(x)), label) + information loss, for every model on its own; G moves, F does not. G is sent, h is held."""
+
+    def step(model: str) -> Step:
+        def loss(outputs: Outputs, batch: Batch) -> torch.Tensor:
+            pseudo = torch.nn.functional.cross_entropy(outputs["logits"], batch.rows[f"label {model}"])
+            return pseudo_weight * pseudo + information_loss(outputs["logits"])
+
+        G, F = part("extractor", model), part("predictor", model)
+        return Step(outputs={"logits": (G, F)}, loss=loss, update=(G,))
+
+    def finish(states: States) -> Finished:
+        return Finished(
+            sends={G: states[G] for G in extractors}, holds={f"{hold}/{name}": state for name, state in states.items()}
+        )
+
+    extractors = [part("extractor", model) for model in models]
+    frozen: Mode = "eval"
+    return Fit(
+        steps=tuple(step(model) for model in models),
+        optimiser=Sgd(lr=lr, momentum=momentum, weight_decay=weight_decay, persistent=persistent),
+        batch_size=batch_size,
+        epochs=epochs,
+        labelled=False,
+        modes={part("predictor", model): frozen for model in models},
+        rows=tuple(f"label {model}" for model in models),
+        rates=dict.fromkeys(extractors, extractor_rate),
+        finish=finish,
+        schema=lambda network: {G: network.schema(G) for G in extractors},
+    )

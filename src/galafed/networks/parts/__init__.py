@@ -1,0 +1,1 @@
+"""Parts that some methods need besides an extractor and a predictor. One file for each kind."""
