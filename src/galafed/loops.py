@@ -60,6 +60,8 @@ class Bench:
     """A lower precision for products and convolutions; states, statistics and losses keep `dtype`."""
     sweep_batch: int = 0
     """At least so many images a sweep in eval mode passes over at once, where that makes no difference."""
+    compiles: bool = False
+    """Whether time may be spent on compiling kernels and recording graphs, which pays over many rounds."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_modules", {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from itertools import groupby
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, ClassVar
@@ -23,10 +24,13 @@ if TYPE_CHECKING:
 
 Answer = Reply | Failure
 
+PAYS = 3
+"""With fewer rounds than this, compiling and recording would take longer than it saves."""
+
 
 @engines.register("stacked")
 class Stacked(Engine):
-    """Equals `serial` within rounding. On a CPU, where one operation keeps one core busy, each core has its own clients."""
+    """Equals `serial` within rounding. On a CPU, where an operation keeps one core busy, each core has its own clients."""
 
     name: ClassVar[str]
     summary: ClassVar[str] = "all clients at once on one device; on a GPU many times faster"
@@ -36,6 +40,8 @@ class Stacked(Engine):
         from galafed.stacking.resident import Resident
         from galafed.stacking.worker import Worker
 
+        rounds = config.rounds if config is not None else PAYS
+        bench = replace(bench, compiles=bench.device.type == "cuda" and rounds >= PAYS)
         resident = Resident(data, bench.device)
         self.clients: dict[str, Client] = {name: Client(name, images) for name, images in resident.data.items()}
         cores = len(os.sched_getaffinity(0)) if bench.device.type == "cpu" else 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -19,6 +19,8 @@ from galafed.stacking.stack import Stack
 from galafed.stacking.twins import CannotStack, unstackable
 from galafed.work import Fit, States
 
+WORTH_TELLING = 1.0
+"""Seconds of compiling that the user should know of."""
 TEAMS = 4
 """So many sets of stacks are kept for the next phase; beyond, the oldest is let go."""
 
@@ -44,8 +46,9 @@ class Team:
 class Workspace:
     """What fits leave for the next ones: stacks at fixed places, and lanes whose steps are recorded."""
 
-    def __init__(self, bench: Bench, resident: Resident) -> None:
+    def __init__(self, bench: Bench, resident: Resident, notice: Callable[[str], None]) -> None:
         self._bench = bench
+        self._notice = notice
         self._resident = resident
         self._teams: dict[tuple[tuple[str, ...], int], Team] = {}
         self._capacity = max(map(len, resident.data.values()))
@@ -66,7 +69,10 @@ class Workspace:
             for segment in segments(sizes, work.batch_size):
                 lane = self._lane(team, work, segment)
                 lane.losses.zero_()
-                lane.run(self._draws(work, team, clients, sizes, segment, epoch), work.optimiser.lr)
+                prepared = lane.run(self._draws(work, team, clients, sizes, segment, epoch), work.optimiser.lr)
+                if prepared > WORTH_TELLING:
+                    many = f"{segment.stop - segment.start} client(s) with batches of {segment.length}"
+                    self._notice(f"compiling for {many} took {prepared:.1f} s, which later rounds save")
                 losses[:, segment.start : segment.stop] += lane.losses
         counts = torch.tensor([max(work.epochs * count_batches(size, work.batch_size), 1) for size in sizes])
         means = (losses.cpu() / counts).T.tolist()

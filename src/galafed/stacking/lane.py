@@ -66,10 +66,10 @@ class Lane:
             for name in updated
             for path, layer in stacks[name].low_layers(self._modules[name]).items()
         ]
-        self._recorded = Recorded(self._step, device)
+        self._recorded = Recorded(self._step, device, records=bench.compiles and device.type == "cuda")
 
-    def run(self, draws: Draws, rate: float) -> None:
-        """Take the steps these numbers were drawn for; losses add up."""
+    def run(self, draws: Draws, rate: float) -> float:
+        """Take the steps these numbers were drawn for; losses add up. Returns seconds spent on compiling."""
         steps = len(draws.order)
         self._order[:steps].copy_(draws.order)
         for name, keys in draws.keys.items():
@@ -81,7 +81,7 @@ class Lane:
         for name, value in self._rates.items():
             value.fill_(rate * self._work.rates.get(name, 1.0))
         set_modes(self._modules, self._work.modes)
-        self._recorded.run(steps)
+        return self._recorded.run(steps)
 
     def _step(self) -> None:
         """One batch of every client: every `Step` of the work, each a forward pass, a backward pass and a move."""

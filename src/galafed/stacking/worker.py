@@ -26,9 +26,10 @@ class Worker:
     def __init__(
         self, bench: Bench, resident: Resident, clients: Mapping[str, Client], seed: int, notice: Callable[[str], None]
     ) -> None:
+        low = (bench.network, bench.device, bench.dtype, bench.products)
         fused = kernels.usable(bench)  # in either case with modules of its own
-        self.bench = FusedBench(bench.network, bench.device, bench.dtype, bench.products) if fused else replace(bench)
-        self._workspace = Workspace(self.bench, resident)
+        self.bench = FusedBench(*low, compiles=True) if fused else replace(bench)
+        self._workspace = Workspace(self.bench, resident, notice)
         self._clients = clients
         self._seed = seed
         self._notice = notice

@@ -16,7 +16,7 @@ LOW = torch.bfloat16
 def usable(bench: Bench) -> bool:
     """Kernels are written for products in bfloat16 on a GPU; everywhere else plain PyTorch does the work."""
     low = bench.products is LOW and bench.dtype is torch.float32
-    return low and bench.device.type == "cuda" and importlib.util.find_spec("triton") is not None
+    return bench.compiles and low and bench.device.type == "cuda" and importlib.util.find_spec("triton") is not None
 
 
 @lru_cache(maxsize=256)
