@@ -11,7 +11,7 @@ from galafed.stacking.stack import Stack
 from galafed.stacking.twins import CannotStack
 from galafed.work import States
 
-SWEEP = 4096
+SWEEP = 8192
 """Images a GPU passes over at once."""
 
 

@@ -109,7 +109,7 @@ def fused_twin(module: nn.Module, count: int) -> nn.Module:
 def convolve_norm_relu_pool(convolution: Any, norm: Any, flat: bool, x: Tensor) -> Tensor:
     """Convolution, BatchNorm, ReLU, max-pool and, if `flat`, flattening."""
     x = x.permute(0, 1, 3, 4, 2).to(kernels.LOW).contiguous()  # no copy where channels are last already
-    y, sums = Convolution.apply(x, convolution.weight, convolution.bias, not norm.training)
+    y, sums = Convolution.apply(x, convolution.weight, convolution.bias, norm.training)
     if norm.training:
         result: Tensor = NormReluPool.apply(
             y, sums, norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.num_batches_tracked,

@@ -57,10 +57,16 @@ class Lane:
         self._keys = {name: torch.zeros(capacity, parts, n, dtype=torch.int64, device=device) for name in random}
         self._mates = torch.zeros_like(self._order) if work.mixup else None
         self._shares = torch.zeros(capacity, n, dtype=bench.dtype, device=device) if work.mixup else None
+        self._ones = torch.ones(n, dtype=bench.dtype, device=device)
         self.losses = torch.zeros(parts, n, dtype=torch.float64, device=device)
         updated = dict.fromkeys(name for step in work.steps for name in step.update)
-        self._rates = {name: torch.zeros((), dtype=bench.dtype, device=device) for name in updated}
-        self._optimisers = {name: self._optimiser(stacks[name], name, start, stop) for name in updated}
+        self._rates = {
+            factor: torch.zeros((), dtype=bench.dtype, device=device)
+            for factor in {work.rates.get(name, 1.0) for name in updated}
+        }
+        self._optimisers = {
+            number: self._optimiser(step, stacks, start, stop) for number, step in enumerate(work.steps) if step.update
+        }
         self._low = [
             (name, layer, stacks[name].momentum[f"{path}.weight"][start:stop])
             for name in updated
@@ -78,8 +84,8 @@ class Lane:
             self._mates[:steps].copy_(draws.mates)
             self._shares[:steps].copy_(draws.shares)  # type: ignore[index]
         self._cursor.zero_()
-        for name, value in self._rates.items():
-            value.fill_(rate * self._work.rates.get(name, 1.0))
+        for factor, value in self._rates.items():
+            value.fill_(rate * factor)
         set_modes(self._modules, self._work.modes)
         return self._recorded.run(steps)
 
@@ -90,7 +96,7 @@ class Lane:
             for name, keys in self._keys.items():
                 for layer in dropouts(self._modules[name]):
                     layer.key = keys.index_select(0, self._cursor)[0, number]
-            self.losses[number] += self._move(step, batch).detach().double()
+            self.losses[number].add_(self._move(number, step, batch).detach())
         self._cursor += 1
 
     def _batch(self) -> Batch:
@@ -104,20 +110,19 @@ class Lane:
         images = batch.images * λ + others * (1 - λ)
         return Batch(images, batch.labels, Mixed(share, batch.labels.gather(1, mates)))  # type: ignore[arg-type]
 
-    def _move(self, step: Step, batch: Batch) -> Tensor:
+    def _move(self, number: int, step: Step, batch: Batch) -> Tensor:
         for name, module in self._modules.items():
             module.requires_grad_(name in step.update)
         with torch.set_grad_enabled(bool(step.update)):
             losses = losses_of(step, self._bench.forward(self._modules, step.outputs, batch), batch)  # [n]
         if step.update:
             moving = [p for name in step.update for p in self._modules[name].parameters()]
-            gradients = torch.autograd.grad(losses.sum(), moving, allow_unused=True)
+            gradients = torch.autograd.grad(losses, moving, self._ones, allow_unused=True)
             for parameter, gradient in zip(moving, gradients, strict=True):
                 # The fused optimiser reads memory as it lies, and some gradients come transposed.
                 parameter.grad = None if gradient is None else gradient.contiguous()
-            for name in step.update:
-                self._optimisers[name].step()
-                self._optimisers[name].zero_grad(set_to_none=True)
+            self._optimisers[number].step()
+            self._optimisers[number].zero_grad(set_to_none=True)
             self._descend(step)
         return losses
 
@@ -128,19 +133,25 @@ class Lane:
                 continue
             x, dy = layer.pending[0] if len(layer.pending) == 1 else map(_joined, zip(*layer.pending, strict=True))
             layer.pending.clear()
-            layer.descend(x, dy, momentum, self._rates[name], self._work.optimiser)
+            layer.descend(x, dy, momentum, self._rates[self._work.rates.get(name, 1.0)], self._work.optimiser)
 
-    def _optimiser(self, stack: Stack, name: str, start: int, stop: int) -> torch.optim.Optimizer:
-        settings, module = self._work.optimiser, self._modules[name]
+    def _optimiser(self, step: Step, stacks: Mapping[str, Stack], start: int, stop: int) -> torch.optim.Optimizer:
+        """SGD for the modules a step moves, with the momentum of these clients."""
+        settings, rates = self._work.optimiser, self._work.rates
+        groups: dict[float, list[nn.Parameter]] = {}
+        momentum: dict[nn.Parameter, Tensor] = {}
+        for name in step.update:
+            for key, parameter in self._modules[name].named_parameters():
+                groups.setdefault(rates.get(name, 1.0), []).append(parameter)
+                momentum[parameter] = stacks[name].momentum[key][start:stop]
         optimiser = torch.optim.SGD(
-            module.parameters(),
-            lr=self._rates[name],
+            [{"params": parameters, "lr": self._rates[factor]} for factor, parameters in groups.items()],
             momentum=settings.momentum,
             weight_decay=settings.weight_decay,
             fused=True,
         )
-        for key, parameter in module.named_parameters():
-            optimiser.state[parameter]["momentum_buffer"] = stack.momentum[key][start:stop]
+        for parameter, buffer in momentum.items():
+            optimiser.state[parameter]["momentum_buffer"] = buffer
         return optimiser
 
 

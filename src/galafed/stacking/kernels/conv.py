@@ -173,20 +173,33 @@ def _weight_gradient_few(
     tl.store(out + place, total, mask=(k < K * K * I)[:, None])
 
 
+@triton.jit
+def _collect(parts, out, count, size, I: tl.constexpr, O: tl.constexpr, T: tl.constexpr, BLOCK: tl.constexpr):
+    """out[o, i, tap] = Σ over parts of [tap, i, o], in their order."""
+    client = tl.program_id(1).to(tl.int64)
+    e = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = e < size
+    total = tl.zeros((BLOCK,), dtype=tl.float32)
+    for part in range(count):
+        total += tl.load(parts + (client * count + part) * size + e, mask=inside, other=0.0)
+    tap, i, o = e // (I * O), (e // O) % I, e % O
+    tl.store(out + client * size + (o * I + i) * T + tap, total, mask=inside)
+
+
 class Convolution(torch.autograd.Function):
     """y [N, B, H, W, O] of images x [N, B, H, W, I] and weights [N, O, I, K, K]; beside it (Σ y, Σ y²) of parts of y.
 
-    `bias_moves` tells whether the bias has a gradient: where BatchNorm follows, the mean takes the bias away again.
+    `norm_follows`: with batch statistics. The sums are for it, and the bias has no gradient: the mean takes it away.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, bias_moves: bool) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, norm_follows: bool) -> tuple[Tensor, Tensor]:
         n, o, i, k, _ = weight.shape
         w = torch.empty(n, k, k, i, o, dtype=x.dtype, device=x.device)
         w = w.copy_(weight.permute(0, 3, 4, 2, 1)).view(n, k * k, i, o)
         ctx.save_for_backward(x, w)
-        ctx.bias_moves = bias_moves
-        y, sums = correlate(x, w, bias, sums=True)
+        ctx.norm_follows = norm_follows
+        y, sums = correlate(x, w, bias, sums=norm_follows)
         ctx.mark_non_differentiable(sums)
         ctx.set_materialize_grads(False)
         return y, sums
@@ -202,7 +215,7 @@ class Convolution(torch.autograd.Function):
         if ctx.needs_input_grad[1]:
             d_weight = weight_gradient(x, dy, w.shape[1])
         if ctx.needs_input_grad[2]:
-            d_bias = dy.float().sum(dim=(1, 2, 3)) if ctx.bias_moves else zeros(n, o, x.device)
+            d_bias = zeros(n, o, x.device) if ctx.norm_follows else dy.float().sum(dim=(1, 2, 3))
         return dx, d_weight, d_bias, None
 
 
@@ -219,7 +232,7 @@ TILE = 128
 """Pixels a program takes."""
 PROGRAMS = 512
 """So many programs keep a GPU busy; with few clients, a sum over pixels is cut into more parts to have them."""
-MOST_PARTS = 128
+MOST_PARTS = 64
 FEW = 16
 """Fewer input channels than this are too few for a product of their own at every tap."""
 
@@ -263,5 +276,6 @@ def weight_gradient(x: Tensor, dy: Tensor, taps: int) -> Tensor:
     else:
         _weight_gradient[(groups, parts, n)](*shape, TAPS=at_once, BP=pixels_at_once, num_warps=8, num_stages=3)
     result = torch.empty(n, o, i, k, k, device=x.device, dtype=torch.float32)
-    torch.sum(out, dim=1, out=result.permute(0, 3, 4, 2, 1))
+    size = taps * i * o
+    _collect[(triton.cdiv(size, 256), n)](out, result, parts, size, i, o, taps, 256)
     return result

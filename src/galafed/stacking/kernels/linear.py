@@ -80,9 +80,8 @@ class Product(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, layer: Any) -> Tensor:
         ctx.save_for_backward(x)
         ctx.layer = layer
-        if bias is None:
-            return torch.bmm(x, layer.low.mT)
-        return torch.baddbmm(bias.unsqueeze(1).to(x.dtype), x, layer.low.mT)
+        y = torch.bmm(x, layer.low.mT)
+        return y if bias is None else y.add_(bias.unsqueeze(1))
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
