@@ -6,10 +6,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
 
 from galafed.networks.layers import Dropout
 from galafed.stacking import kernels
+from galafed.stacking.graphs import background
 from galafed.stacking.kernels.conv import Convolution, fits
 from galafed.stacking.kernels.linear import Product, descend
 from galafed.stacking.kernels.pooling import NormReluPool, pooled
@@ -25,7 +27,8 @@ class LowLinear(StackedLinear):
     """A fully connected layer with a copy of its weights in low precision, which the optimiser keeps up to date.
 
     The backward pass does not form the weights' gradient; it leaves its two factors in `pending`, and `descend` makes
-    gradient and step of them in one pass over the weights.
+    gradient and step of them in one pass over the weights. That pass is bound by memory and convolutions are not, so
+    on a GPU it runs in the background until the weights are needed again.
     """
 
     low: Tensor
@@ -33,19 +36,41 @@ class LowLinear(StackedLinear):
     def __init__(self, layer: nn.Linear, count: int) -> None:
         super().__init__(layer, count)
         self.pending: list[tuple[Tensor, Tensor]] = []
+        self.unused: torch.cuda.Event | None = None
+        """From here on the backward pass needs the weights no more."""
+        self._descending: tuple[torch.cuda.Event, tuple[Tensor, Tensor]] | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         return self.product(x, self.bias)
 
     def product(self, x: Tensor, bias: Tensor | None) -> Tensor:
         """x wᵀ + bias."""
+        self.settle()
         result: Tensor = Product.apply(x.to(self.low.dtype), self.weight, bias, self)
         return result
 
-    def descend(self, x: Tensor, dy: Tensor, momentum: Tensor, rate: Tensor, sgd: Sgd) -> None:
-        """One step of the weights, with the gradient dyᵀ x."""
+    def descend(self, momentum: Tensor, rate: Tensor, sgd: Sgd) -> None:
+        """One step of the weights, with the gradient the backward pass left."""
+        factors = zip(*self.pending, strict=True)
+        x, dy = self.pending[0] if len(self.pending) == 1 else (torch.cat(each, dim=1) for each in factors)
+        self.pending.clear()
         weight = cast(Tensor, self.weight).data
-        descend(x, dy, weight, momentum, self.low, rate, mu=sgd.momentum, decay=sgd.weight_decay)
+        numbers = {"mu": sgd.momentum, "decay": sgd.weight_decay}
+        if self.unused is None:
+            descend(x, dy, weight, momentum, self.low, rate, **numbers)
+            return
+        side = background(x.device)
+        side.wait_event(self.unused)
+        with torch.cuda.stream(side):
+            descend(x, dy, weight, momentum, self.low, rate, **numbers)
+        # The factors must not be freed before the foreground has waited: their memory would be used again.
+        self._descending = (side.record_event(), (x, dy))
+
+    def settle(self) -> None:
+        """Wait until the weights are up to date."""
+        if self._descending is not None:
+            torch.cuda.current_stream(self.low.device).wait_event(self._descending[0])
+            self._descending = None
 
 
 class FusedSequential(nn.Sequential):

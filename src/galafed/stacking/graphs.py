@@ -15,14 +15,24 @@ A step that is never taken more often than this is never recorded.
 """
 
 
-class Recorded:
-    """A step without arguments or results, whose tensors all stay in place; without `records` it is simply called."""
+UNROLLED = 8
+"""Steps in one graph: what a step leaves to be done in the background then overlaps with the next one."""
 
-    def __init__(self, step: Callable[[], None], device: torch.device, *, records: bool) -> None:
+
+class Recorded:
+    """A step without arguments or results, whose tensors all stay in place; without `records` it is simply called.
+
+    `settle` waits for what steps left to be done in the background.
+    """
+
+    def __init__(
+        self, step: Callable[[], None], settle: Callable[[], None], device: torch.device, *, records: bool
+    ) -> None:
         self._step = step
+        self._settle = settle
         self._device = device
         self._records = records
-        self._graph: torch.cuda.CUDAGraph | None = None
+        self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
         self._taken = 0
 
     def run(self, steps: int) -> float:
@@ -30,43 +40,54 @@ class Recorded:
         if not self._records:
             for _ in range(steps):
                 self._step()
+            self._settle()
             return 0.0
-        started, prepared = time.perf_counter(), 0.0
-        first = self._taken == 0
+        started, prepared, first = time.perf_counter(), 0.0, self._taken == 0
         while steps and self._taken < WARM_UP:
             self._on_the_side()
             steps -= 1
-        if steps and self._graph is None:
-            self._record()
+        plan = [UNROLLED] * (steps // UNROLLED) + [1] * (steps % UNROLLED)
+        for size in set(plan) - self._graphs.keys():
+            self._graphs[size] = self._record(size)
         if first:
             torch.cuda.synchronize(self._device)
             prepared = time.perf_counter() - started
-        for _ in range(steps):
-            self._graph.replay()  # type: ignore[union-attr]
+        for size in plan:
+            self._graphs[size].replay()
         self._taken += steps
         return prepared
 
     def _on_the_side(self) -> None:
         """A step on the stream of recordings, as a step about to be recorded must be."""
-        here, side = torch.cuda.current_stream(self._device), side_stream(self._device)
+        here, side = torch.cuda.current_stream(self._device), foreground(self._device)
         side.wait_stream(here)
         with torch.cuda.stream(side):
             self._step()
+            self._settle()
         here.wait_stream(side)
         self._taken += 1
 
-    def _record(self) -> None:
-        self._graph = torch.cuda.CUDAGraph()
+    def _record(self, steps: int) -> torch.cuda.CUDAGraph:
+        graph = torch.cuda.CUDAGraph()
         # One stream for all recordings, replayed one after the other: graphs of one stream share a workspace of the
         # matrix library, and replaying two at the same time would corrupt both without a word.
-        with torch.cuda.graph(self._graph, stream=side_stream(self._device), pool=shared_memory()):
-            self._step()
+        with torch.cuda.graph(graph, stream=foreground(self._device), pool=shared_memory()):
+            for _ in range(steps):
+                self._step()
+            self._settle()
+        return graph
 
 
 @lru_cache
-def side_stream(device: torch.device) -> torch.cuda.Stream:
-    """The stream on which steps are warmed up and recorded."""
-    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+def foreground(device: torch.device) -> torch.cuda.Stream:
+    """The stream on which steps are warmed up and recorded; its kernels go before those of the background."""
+    return torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]
+
+
+@lru_cache
+def background(device: torch.device) -> torch.cuda.Stream:
+    """A stream for work that can wait, and fills the gaps."""
+    return torch.cuda.Stream(device, priority=0)  # type: ignore[no-untyped-call]
 
 
 @lru_cache

@@ -72,7 +72,7 @@ class Lane:
             for name in updated
             for path, layer in stacks[name].low_layers(self._modules[name]).items()
         ]
-        self._recorded = Recorded(self._step, device, records=bench.compiles and device.type == "cuda")
+        self._recorded = Recorded(self._step, self._settle, device, records=bench.compiles and device.type == "cuda")
 
     def run(self, draws: Draws, rate: float) -> float:
         """Take the steps these numbers were drawn for; losses add up. Returns seconds spent on compiling."""
@@ -129,11 +129,12 @@ class Lane:
     def _descend(self, step: Step) -> None:
         """The step of the layers whose gradients are formed in the same pass."""
         for name, layer, momentum in self._low:
-            if name not in step.update or not layer.pending:
-                continue
-            x, dy = layer.pending[0] if len(layer.pending) == 1 else map(_joined, zip(*layer.pending, strict=True))
-            layer.pending.clear()
-            layer.descend(x, dy, momentum, self._rates[self._work.rates.get(name, 1.0)], self._work.optimiser)
+            if name in step.update and layer.pending:
+                layer.descend(momentum, self._rates[self._work.rates.get(name, 1.0)], self._work.optimiser)
+
+    def _settle(self) -> None:
+        for _, layer, _ in self._low:
+            layer.settle()
 
     def _optimiser(self, step: Step, stacks: Mapping[str, Stack], start: int, stop: int) -> torch.optim.Optimizer:
         """SGD for the modules a step moves, with the momentum of these clients."""
@@ -153,11 +154,6 @@ class Lane:
         for parameter, buffer in momentum.items():
             optimiser.state[parameter]["momentum_buffer"] = buffer
         return optimiser
-
-
-def _joined(factors: tuple[Tensor, ...]) -> Tensor:
-    """The factors [n, R, …] of a layer that was applied several times, as one."""
-    return torch.cat(factors, dim=1)
 
 
 def losses_of(step: Step, outputs: Mapping[str, Tensor], batch: Batch) -> Tensor:

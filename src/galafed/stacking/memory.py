@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
 
 from galafed.loops import Bench, forward
+from galafed.networks.base import Network
 from galafed.stacking.twins import unstackable
-from galafed.work import Batch, Fit
+from galafed.work import Batch, Fit, Path
 
 USABLE = 0.8
 """Of the memory that is free, so much is planned with; libraries want a share too."""
@@ -21,10 +23,11 @@ def clients_at_once(work: Fit, bench: Bench) -> int:
     """How many clients a fit may advance together on this device."""
     if unstackable(work):
         return 1
-    entries = activations(work, bench) * work.batch_size
+    entries = activations(_paths(work), bench.network) * work.batch_size
     if bench.device.type != "cuda":
         return max(1, CPU_ENTRIES // entries)
-    kept, moved = _parameters(work, bench)
+    sizes = {name: _size(name, bench.network) for name in work.modules}
+    kept, moved = sum(sizes.values()), sum(sizes[name] for name in {n for step in work.steps for n in step.update})
     element = torch.finfo(bench.products or bench.dtype).bits // 8
     # A parameter has its value, its value in low precision, and two copies that leave; a moving one also a gradient
     # and momentum. An activation is kept for the backward pass and has a gradient.
@@ -35,8 +38,9 @@ def clients_at_once(work: Fit, bench: Bench) -> int:
     return max(1, math.floor(USABLE * (free + reserved) / per_client))
 
 
-def activations(work: Fit, bench: Bench) -> int:
-    """Numbers that the layers put out for one image, on the way to everything a step needs."""
+@lru_cache(maxsize=64)
+def activations(paths: tuple[Path, ...], network: Network) -> int:
+    """Numbers that the layers put out for one image, along all paths."""
     total = 0
 
     def count(layer: nn.Module, inputs: object, output: Tensor) -> None:
@@ -44,21 +48,21 @@ def activations(work: Fit, bench: Bench) -> int:
         total += output.numel() // 2
 
     with torch.device("meta"):
-        modules = {name: bench.network.make(name).eval() for name in work.modules}
-        side = bench.network.image_size
-        images = torch.empty(2, 3, side, side)
+        modules = {name: network.make(name).eval() for path in paths for name in path}
+        images = torch.empty(2, 3, network.image_size, network.image_size)
     for module in modules.values():
         for layer in module.modules():
             if not layer._modules:
                 layer.register_forward_hook(count)
-    for step in work.steps:
-        forward(modules, step.outputs, Batch(images))
+    forward(modules, dict(enumerate(paths)), Batch(images))  # type: ignore[arg-type]
     return max(total, 1)
 
 
-def _parameters(work: Fit, bench: Bench) -> tuple[int, int]:
-    """How many numbers the states of a client have, and how many of them move."""
-    with torch.device("meta"):
-        sizes = {name: sum(v.numel() for v in bench.network.make(name).state_dict().values()) for name in work.modules}
-    moved = {name for step in work.steps for name in step.update}
-    return sum(sizes.values()), sum(sizes[name] for name in moved)
+def _paths(work: Fit) -> tuple[Path, ...]:
+    return tuple(dict.fromkeys(path for step in work.steps for path in step.outputs.values()))
+
+
+@lru_cache(maxsize=64)
+def _size(part: str, network: Network) -> int:
+    """How many numbers the state of a part has."""
+    return sum(math.prod(shape) for shape, _ in network.schema(part).values())

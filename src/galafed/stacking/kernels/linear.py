@@ -90,4 +90,7 @@ class Product(torch.autograd.Function):
         if ctx.needs_input_grad[1]:
             layer.pending.append((x, dy))
         d_bias = dy.float().sum(dim=1) if ctx.needs_input_grad[2] else None
-        return torch.bmm(dy, layer.low) if ctx.needs_input_grad[0] else None, None, d_bias, None
+        dx = torch.bmm(dy, layer.low) if ctx.needs_input_grad[0] else None
+        if dy.is_cuda:
+            layer.unused = torch.cuda.current_stream(dy.device).record_event()
+        return dx, None, d_bias, None
