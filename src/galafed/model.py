@@ -139,22 +139,23 @@ def check(state: Mapping[str, torch.Tensor], schema: Schema, client: str, *, dty
             raise StateError(f"{name!r} of client {client!r} has shape {list(value.shape)}, expected {list(shape)}")
         if value.is_floating_point() != floating or (floating and dtype is not None and value.dtype != dtype):
             raise StateError(f"{name!r} of client {client!r} has numbers of kind {value.dtype}")
-    largest = _largest({name: state[name] for name, (_, floating) in schema.items() if floating})
-    for name, value in largest.items():
-        if not math.isfinite(value):
+    floats = {name: state[name] for name, (_, floating) in schema.items() if floating and state[name].numel()}
+    for name, (largest, smallest) in _extremes(floats).items():
+        if not math.isfinite(largest):
             raise StateError(f"{name!r} of client {client!r} holds NaN or infinity")
-    for name in schema:
-        if name.endswith("running_var") and bool((state[name] < 0).any()):
+        if name.endswith("running_var") and smallest < 0:
             raise StateError(f"{name!r} of client {client!r} holds a negative variance")
 
 
-def _largest(values: Mapping[str, torch.Tensor]) -> dict[str, float]:
-    """The largest absolute value of each tensor, NaN if it has one; the device is asked once for all of them."""
-    filled = {name: value for name, value in values.items() if value.numel()}
-    if not filled:
+def _extremes(values: Mapping[str, torch.Tensor]) -> dict[str, tuple[float, float]]:
+    """The largest absolute value of each tensor, and the smallest of a variance; the device is asked only once."""
+    if not values:
         return {}
-    norms = torch._foreach_norm([value.detach() for value in filled.values()], math.inf)
-    return dict(zip(filled, torch.stack([norm.double() for norm in norms]).tolist(), strict=True))
+    largest = torch._foreach_norm([value.detach() for value in values.values()], math.inf)
+    smallest = [value.min() if name.endswith("running_var") else largest[0] for name, value in values.items()]
+    kind = max((value.dtype for value in values.values()), key=lambda dtype: dtype.itemsize)
+    found = torch.stack([value.to(kind) for value in (*largest, *smallest)]).tolist()
+    return dict(zip(values, zip(found, found[len(values) :], strict=False), strict=True))
 
 
 def size_of(states: Mapping[str, State]) -> int:

@@ -11,7 +11,7 @@ import torch
 from galafed.batches import WorkError, count_batches
 from galafed.loops import NOT_FINITE, Bench, Fitted
 from galafed.networks.layers import dropouts
-from galafed.runs.seeding import array_generator, generator, seed_for
+from galafed.runs.seeding import array_generator, generator, seeds_for
 from galafed.stacking.lane import Draws, Lane
 from galafed.stacking.plan import Segment, arrange, segments
 from galafed.stacking.resident import Resident
@@ -110,6 +110,13 @@ class Workspace:
             )  # fmt: skip
         return team.lanes[key]
 
+    def _keys(self, work: Fit, client: Member, size: int, segment: Segment, epoch: int, name: str) -> torch.Tensor:
+        """The dropout keys of one client and module: [batches, steps]."""
+        first = epoch * count_batches(size, work.batch_size) + segment.first
+        parts = range(len(work.steps))
+        places = [(batch, step, name) for batch in range(first, first + segment.steps) for step in parts]
+        return torch.tensor(seeds_for(client.stream, places)).view(segment.steps, len(parts))
+
     def _draws(
         self, work: Fit, team: Team, clients: Sequence[Member], sizes: Sequence[int], segment: Segment, epoch: int
     ) -> Draws:
@@ -130,9 +137,7 @@ class Workspace:
             name for name, stack in team.stacks.items() if any(dropouts(stack.window(segment.start, segment.stop)))
         ]
         keys = {
-            name: torch.tensor(
-                [[[seed_for(*stream(k, b), s, name) for k in here] for s in range(len(work.steps))] for b in numbers]
-            )
+            name: torch.stack([self._keys(work, clients[k], sizes[k], segment, epoch, name) for k in here], -1)
             for name in random
         }
         if not work.mixup:

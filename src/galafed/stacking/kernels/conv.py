@@ -230,7 +230,7 @@ def fits(layer: Any) -> bool:
 
 TILE = 128
 """Pixels a program takes."""
-PROGRAMS = 512
+PROGRAMS = 264
 """So many programs keep a GPU busy; with few clients, a sum over pixels is cut into more parts to have them."""
 MOST_PARTS = 64
 FEW = 16

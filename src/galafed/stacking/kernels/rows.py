@@ -186,7 +186,7 @@ MOST_ROWS = 1024
 def tile(rows: int) -> tuple[int, int]:
     """How many rows and columns a program takes."""
     high = max(triton.next_power_of_2(rows), 16)
-    return high, max(4096 // high, 8)
+    return high, max(2048 // high, 8)
 
 
 def _masked(x: Tensor, keys: Tensor, mask: Mask) -> Tensor:
