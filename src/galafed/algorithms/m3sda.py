@@ -70,7 +70,7 @@ def match_moments(
 
     def labels(outputs: Outputs, batch: Batch) -> torch.Tensor:
         """Σ of both classifiers' cross-entropies, the mean over sources."""
-        return sum((classification(outputs, batch, sources, one).mean() for one in PAIR), start=torch.zeros(()))
+        return torch.stack([classification(outputs, batch, sources, one).mean() for one in PAIR]).sum()
 
     def disagreement(outputs: Outputs, batch: Batch) -> torch.Tensor:
         """E |p_i - p_i'|, the mean over target images, classes and sources."""
