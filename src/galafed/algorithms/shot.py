@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from galafed.algorithms.base import Algorithm, Outcome, algorithms
 from galafed.config import Training, at_least, between, positive
-from galafed.hypothesis_transfer import adapt_extractors, better_means, first_means, nearest_means
+from galafed.hypothesis_transfer import adapt_extractors, better_means, first_means, nearest_means, part
 from galafed.messages import Replies
 from galafed.model import Model
 from galafed.tasks import train
@@ -84,8 +84,12 @@ def adapt(
         models=list(models), pseudo_weight=my.pseudo_weight, extractor_rate=my.extractor_rate, hold=hold, **sgd
     )
     moved = fed.ask(fed.target, task, model)
-    extractors = next(iter(moved)).parts
-    return Model({**model.parts, **extractors}, tag=hold), moved
+    parts = dict(model.parts)
+    for model_name in models:
+        G, F, seen = (part(kind, model_name) for kind in ("extractor", "predictor", "statistics"))
+        parts[G] = moved[G][fed.target]
+        parts[F] = parts[F] | moved[seen][fed.target]
+    return Model(parts, tag=hold), moved
 
 
 @algorithms.register("shot")
