@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from galafed.algorithms.base import Algorithm, Outcome, algorithms
-from galafed.config import Training, at_least, between, positive
+from galafed.config import Training, at_least, fraction, positive
 from galafed.hypothesis_transfer import adapt_extractors, better_means, first_means, nearest_means, part
 from galafed.messages import Replies
 from galafed.model import Model
@@ -37,7 +37,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         at_least("source_epochs", self.source_epochs, 1)
-        between("smoothing", self.smoothing, -1e-9, 1)
+        fraction("smoothing", self.smoothing)
         at_least("pseudo_weight", self.pseudo_weight, 0)
         positive("extractor_rate", self.extractor_rate)
 
