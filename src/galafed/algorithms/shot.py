@@ -49,6 +49,7 @@ def recommended_for(name: str) -> dict[str, dict[str, Any]]:
     photographs = {"source_epochs": 100, "pseudo_weight": 0.3, "extractor_rate": 0.1}
     return {
         "digits": {"rounds": 31, **common, **inverse},
+        "mini": {"rounds": 16},
         "office": {"rounds": 16, **common, **inverse, **{f"{name}.{key}": v for key, v in photographs.items()}},
     }
 
