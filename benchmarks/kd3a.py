@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from galafed.consensus_focus import BLOCKS_UP_TO, SUBSETS_UP_TO, Form, class_totals, consensus_focus
+from galafed.consensus_focus import Form, best_form, class_totals, consensus_focus
 from galafed.networks.digit_cnn import DigitCnn
 from galafed.studies.base import commit
 
@@ -99,7 +99,7 @@ def measure(device: torch.device) -> list[dict[str, Any]]:
 
             record[form], focus = seconds(work, device, repeats=1 if form == "blocks" else 2)
             found[form] = focus / focus.sum()
-        record["chosen"] = "subsets" if sources <= SUBSETS_UP_TO else "blocks" if sources <= BLOCKS_UP_TO else "sampled"
+        record["chosen"] = best_form(sources, GATE)
         record["sampled_error"] = float((found["sampled"] - found["blocks"]).abs().max())
         if "subsets" in found:
             record["exact_forms_differ_by"] = float((found["subsets"] - found["blocks"]).abs().max())

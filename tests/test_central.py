@@ -423,6 +423,14 @@ def test_dsbn_teaches_itself_in_the_second_stage_with_a_teacher_that_rests() -> 
     assert digest({"t": teachers[0]}) == digest({"t": outcomes[1].tested.parts["extractor"]})
 
 
+def test_dsbn_goes_on_with_the_targets_layers_as_they_are_tested() -> None:
+    outcome = play("dsbn", 1)[0]
+    for part in ("norms:extractor:noisy", "norms:predictor:noisy"):
+        layers, tested = outcome.model.parts[part], outcome.tested.parts[part.split(":")[1]]
+        assert layers
+        assert all(torch.equal(value, tested[name]) for name, value in layers.items())
+
+
 @pytest.mark.parametrize("name", ["mdan", "cmss", "m3sda"])
 def test_statistics_of_the_target_change_what_is_tested_and_not_what_is_trained(name: str) -> None:
     target, mixed = (play(name, 2, **{name: {"statistics": s}})[-1] for s in ("target", "mixed"))

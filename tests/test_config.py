@@ -19,6 +19,7 @@ from galafed.algorithms.base import algorithms
 from galafed.benchmarks.base import benchmarks
 from galafed.config import Run, Training, read_toml, resolve, set_value
 from galafed.errors import ConfigError
+from galafed.poison import Poison
 
 TOY = {"benchmark": "toy"}
 TABLES = ("settings", "benchmark_settings")
@@ -275,12 +276,15 @@ def valid(hint: Any) -> st.SearchStrategy[Any]:
 def configurations(draw: st.DrawFn) -> Run:
     """Any valid configuration on toy."""
     algorithm = draw(st.sampled_from(algorithms.names()))
+    fewest = algorithms.get(algorithm).fewest_sources
     target = draw(st.sampled_from(benchmarks.get("toy").domains))
     others = [name for name in benchmarks.get("toy").domains if name != target]
     values: dict[str, Any] = TOY | {
         "algorithm": algorithm,
         "target": target,
-        "sources": draw(st.lists(st.sampled_from(others), unique=True)),
+        "sources": draw(
+            st.lists(st.sampled_from(others), unique=True).filter(lambda names: not names or len(names) >= fewest)
+        ),
         "device": draw(st.sampled_from(["auto", "cpu", "cuda", "cuda:1"])),
     }
     for owner, dotted, hint in SETTINGS:
@@ -317,9 +321,10 @@ def test_every_setting_changes_the_fingerprint(algorithm: str) -> None:
     run = resolve(TOY | {"algorithm": algorithm})
     hashes = {"as it is": run.hash()}
     for name, hint in typing.get_type_hints(Run).items():
-        if name not in (*TABLES, "training", "device"):
+        if name not in (*TABLES, "training", "device", "poison"):
             hashes[name] = dataclasses.replace(run, **{name: another(hint, getattr(run, name))}).hash()
     hashes["device"] = dataclasses.replace(run, device="cpu").hash()
+    hashes["poison"] = dataclasses.replace(run, poison=Poison(sources=("dark",))).hash()
     for part, table in (("training", run.training), ("settings", run.settings)):
         for name, hint in typing.get_type_hints(type(table)).items():
             changed = dataclasses.replace(table, **{name: another(hint, getattr(table, name))})

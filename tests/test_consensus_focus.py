@@ -7,7 +7,7 @@ from itertools import permutations
 import pytest
 import torch
 
-from galafed.consensus_focus import Form, by_sampling, class_totals, consensus_focus, knowledge_vote
+from galafed.consensus_focus import Form, best_form, by_sampling, class_totals, consensus_focus, knowledge_vote
 from galafed.shapley_blocks import by_blocks, gauss_legendre, subsets, subsets_of_the_rest
 
 CLASSES = 4
@@ -96,6 +96,21 @@ def test_shares_add_up_to_the_worth_of_all_and_a_source_never_sure_gets_nothing(
     torch.testing.assert_close(found.sum(), class_totals(sure, vote, CLASSES).amax(dim=1).sum())
     assert found[0] == pytest.approx(0, abs=1e-12)
     assert (found >= -1e-12).all()
+
+
+@pytest.mark.parametrize(
+    ("sources", "gate", "form"),
+    [
+        (2, 0.9, "subsets"),
+        (10, 0.1, "subsets"),
+        (11, 0.9, "blocks"),
+        (17, 0.9, "blocks"),
+        (17, 0.1, "sampled"),
+        (40, 0.9, "sampled"),
+    ],
+)
+def test_form_is_chosen_by_sources_and_gate(sources: int, gate: float, form: Form) -> None:
+    assert best_form(sources, gate) == form
 
 
 def test_equal_sources_get_equal_shares() -> None:

@@ -74,7 +74,6 @@ def many() -> Iterator[str]:
     benchmarks.register("many")(Many)
     yield "many"
     del benchmarks._entries["many"]
-    Toy.name = "toy"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -123,7 +122,6 @@ def sites() -> Iterator[str]:
 
     yield "sites"
     del engines._entries["sites"]
-    Serial.name = "serial"
 
 
 @pytest.mark.parametrize("name", CENTRAL)

@@ -38,7 +38,7 @@ def test_commands_of_the_readme_run(tmp_path):
     listed = next(block for block in blocks(README, "console") if "gala run" in block)
     commands = [shlex.split(line, comments=True)[1:] for line in listed.splitlines()]
     assert [command[0] for command in commands] == [
-        "run", "run", "run", "resume", "show", "compare", "ls", "reproduce",
+        "run", "run", "run", "resume", "show", "compare", "ls", "run", "reproduce",
     ]  # fmt: skip
     (tmp_path / "my.toml").write_text('benchmark = "toy"\nrounds = 1\n')
     for command in commands:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from galafed.confrontation import LOCAL, cluster_target, confront, disentangle, share_features
+from galafed.confrontation import DISCERNING_RATE, LOCAL, cluster_target, confront, disentangle, share_features
 from galafed.disentanglement import attention, gap_statistic
 from galafed.loops import Images, fit, sweep
 from galafed.model import State, digest
@@ -120,7 +120,7 @@ def test_a_batch_at_the_target() -> None:
         source, target = D(states[f"bank:{COUNT}:{s}"]["features"]), D(f)
         loss = BCE(source, torch.ones_like(source)) + BCE(target, torch.zeros_like(target))
         total += loss.item()
-        descend(D, (1.0, gradients(loss, D)))
+        descend(D, (DISCERNING_RATE, gradients(loss, D)))
     assert done.losses[0] == pytest.approx(total, rel=1e-9)
     f = made["extractor"](x)
     seen = [made[f"discriminator:{s}"](f) for s in sources]

@@ -196,8 +196,8 @@ def test_clients_that_really_train_move_as_many_bytes_as_the_ledger_says(name: s
     assert isinstance(parts.engine, Serial)
     data = {client: c.data for client, c in parts.engine.clients.items()}
     engine = Counting(bench=Bench(parts.network, parts.device), data=data, seed=0)
-    sources = parts.federation.sources
-    fed = Federation(engine, parts.network, sources=sources, target=parts.federation.target, seed=0)
+    told = parts.federation
+    fed = Federation(engine, parts.network, sources=told.sources, target=told.target, domains=told.domains, seed=0)
     model = parts.algorithm.start(fed, parts.network.initial(0))
     for number in range(2):
         engine.counted.clear()

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from galafed.errors import ConfigError
+from galafed.poison import Poison
 from galafed.registry import unknown
 
 if TYPE_CHECKING:
@@ -46,6 +47,12 @@ def between(key: str, value: float, low: float, high: float) -> None:
     """Refuse a setting that does not lie strictly between two bounds."""
     if not low < value < high:
         raise ConfigError(f"{key} = {value}: must lie between {low} and {high}, both excluded")
+
+
+def fraction(key: str, value: float) -> None:
+    """Refuse a setting that is not a share of something that must not be all of it."""
+    if not 0 <= value < 1:
+        raise ConfigError(f"{key} = {value}: must be at least 0 and below 1")
 
 
 def _is_finite(value: float) -> bool:
@@ -76,14 +83,12 @@ class Training:
 
     def __post_init__(self) -> None:
         positive("lr", self.lr)
-        at_least("momentum", self.momentum, 0)
+        fraction("momentum", self.momentum)
         at_least("weight_decay", self.weight_decay, 0)
         at_least("batch_size", self.batch_size, 2)
         at_least("epochs", self.epochs, 1)
         at_least("mixup", self.mixup, 0)
         positive("decay", self.decay)
-        if self.momentum >= 1:
-            raise ConfigError(f"momentum = {self.momentum}: must be below 1")
 
     def rate(self, number: int, rounds: int) -> float:
         """The learning rate of round `number` (from 0) of `rounds`."""
@@ -109,19 +114,6 @@ class Training:
         from galafed.model import weighted_mean
 
         return weighted_mean(states, weights, variance=self.bn_variance)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Poison:
-    """Sources with wrong labels, to see which method notices: class c becomes c + 1, and the last class the first."""
-
-    sources: tuple[str, ...] = ()
-    share: float = 0.5
-    """Of the labels of each of these sources."""
-
-    def __post_init__(self) -> None:
-        if not 0 < self.share <= 1:
-            raise ConfigError(f"share = {self.share}: must be above 0 and at most 1")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,9 @@ LOCAL = (
 )  # fmt: skip
 """Made by each source for itself; a reconstructor above all has no business elsewhere."""
 
+DISCERNING_RATE = 0.1
+"""The discriminators' share of the learning rate: with the momentum of the others, they overshoot and never recover."""
+
 CLUSTERED = 256
 """Target images whose features are clustered in a round."""
 
@@ -158,6 +161,7 @@ def confront(
         batch_size=batch_size,
         epochs=epochs,
         labelled=False,
+        rates=dict.fromkeys(discriminators.values(), DISCERNING_RATE),
         modes={"predictor": "no_dropout"},
         finish=lambda states: Finished(sends={part: states[part] for part in sent}),
         schema=lambda network: {part: network.schema(part) for part in sent},

@@ -24,6 +24,8 @@ SUBSETS_UP_TO = 10
 """Sources up to which listing all coalitions is the fastest exact form (benchmarks/kd3a.py)."""
 BLOCKS_UP_TO = 20
 """Sources up to which the block form takes seconds whatever the votes; its worst case grows as 2^(2N/3)."""
+LOWEST_GATE_FOR_BLOCKS = 0.5
+"""Below, few subsets can be left out of the block form's lists."""
 
 LARGEST_CHUNK = 2**22
 """Numbers in the largest tensor that is made at once."""
@@ -48,7 +50,7 @@ def knowledge_vote(confidence: torch.Tensor, vote: torch.Tensor, *, gate: float,
 def consensus_focus(
     confidence: torch.Tensor, vote: torch.Tensor, *, gate: float, classes: int, seed: int = 0, form: Form = "auto"
 ) -> torch.Tensor:
-    """CF [N] in float64; the exact form that is fastest for N sources, or, beyond 20, the sampled one."""
+    """CF [N] in float64, in the form asked for."""
     m = confidence.double() * (confidence > gate)
     disputed = (class_totals(m, vote, classes) > 0).sum(dim=1) > 1
     # Where all who are sure name one class, v is additive and each adds its own m_i.
@@ -56,12 +58,18 @@ def consensus_focus(
     m, vote = m[disputed], vote[disputed]
     if not len(m):
         return agreed
-    sources = m.shape[1]
     if form == "auto":
-        form = "subsets" if sources <= SUBSETS_UP_TO else "blocks" if sources <= BLOCKS_UP_TO else "sampled"
+        form = best_form(m.shape[1], gate)
     if form == "subsets":
         return agreed + by_subsets(m, vote, classes)
     return agreed + (by_blocks(m, vote, gate) if form == "blocks" else by_sampling(m, vote, classes, seed))
+
+
+def best_form(sources: int, gate: float) -> Form:
+    """The fastest exact form, or the sampled one where none is fast."""
+    if sources <= SUBSETS_UP_TO:
+        return "subsets"
+    return "blocks" if sources <= BLOCKS_UP_TO and gate >= LOWEST_GATE_FOR_BLOCKS else "sampled"
 
 
 def class_totals(weight: torch.Tensor, vote: torch.Tensor, classes: int) -> torch.Tensor:

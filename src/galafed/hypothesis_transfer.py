@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from galafed.lazy import torch
-from galafed.model import State
+from galafed.model import State, statistics
 from galafed.relevance import centroids_from, soft_sums
 from galafed.tasks import centroid_schema
 from galafed.work import Batch, Finished, Fit, Mode, Outputs, Path, Sgd, States, Step, Sweep, task
@@ -141,7 +141,11 @@ def adapt_extractors(
     epochs: int,
     hold: str,
 ) -> Fit:
-    """β ℓ(F(G(x)), label) + information loss, for every model on its own; G moves, F does not. G is sent, h is held."""
+    """β ℓ(F(G(x)), label) + information loss, for every model on its own: G moves, and of F the BatchNorm statistics.
+
+    Both are sent, and the models are held under a tag. SHOT freezes a linear layer, which has no statistics; those of
+    a deeper predictor would otherwise stay the source's, and normalise the target by them.
+    """
 
     def step(model: str) -> Step:
         def loss(outputs: Outputs, batch: Batch) -> torch.Tensor:
@@ -152,12 +156,12 @@ def adapt_extractors(
         return Step(outputs={"logits": (G, F)}, loss=loss, update=(G,))
 
     def finish(states: States) -> Finished:
-        return Finished(
-            sends={G: states[G] for G in extractors}, holds={f"{hold}/{name}": state for name, state in states.items()}
-        )
+        sends = {G: states[G] for G in extractors}
+        sends |= {part("statistics", model): statistics(states[part("predictor", model)]) for model in models}
+        return Finished(sends=sends, holds={f"{hold}/{name}": state for name, state in states.items()})
 
     extractors = [part("extractor", model) for model in models]
-    frozen: Mode = "eval"
+    frozen: Mode = "no_dropout"
     return Fit(
         steps=tuple(step(model) for model in models),
         optimiser=Sgd(lr=lr, momentum=momentum, weight_decay=weight_decay, persistent=persistent),
@@ -168,5 +172,9 @@ def adapt_extractors(
         rows=tuple(f"label {model}" for model in models),
         rates=dict.fromkeys(extractors, extractor_rate),
         finish=finish,
-        schema=lambda network: {G: network.schema(G) for G in extractors},
+        schema=lambda network: {
+            name: network.schema(name)
+            for model in models
+            for name in (part("extractor", model), part("statistics", model))
+        },
     )

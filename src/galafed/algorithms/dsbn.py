@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from galafed.adversarial import ramp
 from galafed.algorithms.base import Algorithm, Outcome, algorithms
+from galafed.central import on_target
 from galafed.config import positive
 from galafed.domain_norms import normed, norms_of, pseudo_label, seen_by, self_train, transfer_semantics
 from galafed.errors import ConfigError
@@ -47,7 +48,7 @@ class Dsbn(Algorithm[Settings]):
 
     kind = "central"
     paper = "Chang et al., Domain-Specific Batch Normalization for Unsupervised Domain Adaptation, CVPR 2019"
-    sends = "all images of all domains, once, to one place; the model stays there"
+    sends = "all images of all domains, once, to one place; the target receives the model"
     Settings = Settings
 
     def check(self, network: Network) -> None:
@@ -91,9 +92,13 @@ class Dsbn(Algorithm[Settings]):
             (reply,) = fed.ask(fed.sources, self_train(sources=fed.domains, **where, **sgd), parts)
 
         parts |= reply.parts
+        # Statistics gathered while weights moved lag behind them, and the target's decide on pseudo-labels and tests.
+        tested = on_target(fed, Model(seen_by(fed.target, parts)), batch_size=sgd["batch_size"])
+        for part in norms_of([fed.target], normed(fed.network)):
+            parts[part] = {name: tested.parts[part.split(":")[1]][name] for name in parts[part]}
         return Outcome(
             model=Model(parts),
-            tested=Model(seen_by(fed.target, parts)),
+            tested=tested,
             loss=reply.metrics["loss"],
             notes={"stage": 1 if fed.round < first else 2},
         )

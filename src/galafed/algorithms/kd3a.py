@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from galafed.algorithms.base import Algorithm, Outcome, algorithms
-from galafed.config import at_least, between
+from galafed.config import at_least, between, fraction
 from galafed.consensus_focus import Form
 from galafed.distillation import consensus, distill
 from galafed.lazy import torch
@@ -43,8 +43,7 @@ class Settings:
         between("gate_start", self.gate_start, 0, 1)
         between("gate_end", self.gate_end, 0, 1)
         at_least("mixup", self.mixup, 0)
-        at_least("inertia", self.inertia, 0)
-        between("inertia", self.inertia, -1, 1)
+        fraction("inertia", self.inertia)
 
 
 @algorithms.register("kd3a")
@@ -81,11 +80,11 @@ class Kd3a(Algorithm[Settings]):
         gate = my.gate_start + (my.gate_end - my.gate_start) * fed.round / self.rounds
         G = {"extractor": model.extractor}
 
-        def head(n: str, part: str) -> Model:  # F_n never left client n, and so need not be sent to it
-            return Model({"predictor": model.parts[part]}, tag=f"f{fed.round}")
-
-        own = {n: head(n, f"predictor:{n}") for n in fed.sources}
+        # Everyone holds its own predictor since it trained it; the tag says so, and it is not sent again.
+        F = {n: model.parts[f"predictor:{n}"] for n in fed.sources} | {fed.target: model.predictor}
+        own = {n: Model({"predictor": F_n}, tag=f"f{fed.round}") for n, F_n in F.items()}
         both, hold = ("extractor", "predictor"), f"f{fed.round + 1}"
+
         local = fed.ask(fed.sources, train(send=both, hold=hold, **self.supervised(fed.round)), G, own=own)
 
         known = {f"{part}:{n}": local[part][n] for n in local.names for part in both}
@@ -96,9 +95,7 @@ class Kd3a(Algorithm[Settings]):
         found = fed.ask(fed.target, vote, known)["focus"][fed.target]  # CF_n, and the share of images that are kept
         w = self._weights(fed, model, dict(zip(local.names, found["focus"].tolist(), strict=True)), found["kept"])
 
-        taught = fed.ask(
-            fed.target, distill(mixup=my.mixup, hold=hold, **sgd), G, own={fed.target: head(fed.target, "predictor")}
-        )
+        taught = fed.ask(fed.target, distill(mixup=my.mixup, hold=hold, **sgd), G, own=own)
         G_target = taught["extractor"][fed.target]
         consensus_G = mean({**local["extractor"], fed.target: G_target}, w)  # classifiers stay their owners'
         if my.statistics == "target":

@@ -70,7 +70,7 @@ def match_moments(
 
     def labels(outputs: Outputs, batch: Batch) -> torch.Tensor:
         """Σ of both classifiers' cross-entropies, the mean over sources."""
-        return sum((classification(outputs, batch, sources, one).mean() for one in PAIR), start=torch.zeros(()))
+        return torch.stack([classification(outputs, batch, sources, one).mean() for one in PAIR]).sum()
 
     def disagreement(outputs: Outputs, batch: Batch) -> torch.Tensor:
         """E |p_i - p_i'|, the mean over target images, classes and sources."""
@@ -85,13 +85,12 @@ def match_moments(
         return labels(outputs, batch) - disagreement(outputs, batch)
 
     reunite = Step(outputs=opinions, loss=disagreement, update=("extractor",))
+    # No dropout in the classifiers, as in its own linear ones: two masks would be taken for disagreement.
     return together(
         Step(outputs=features | labelled, loss=learn, update=("extractor", *heads)),
         Step(outputs=labelled | opinions, loss=part, update=heads),
         *[reunite] * generator_steps,
-        modes=dict.fromkeys(
-            heads, "no_dropout"
-        ),  # its own classifiers are linear; masks would be taken for disagreement
+        modes=dict.fromkeys(heads, "no_dropout"),
         **sgd,
     )
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from galafed.algorithms.base import Algorithm, Outcome, algorithms
-from galafed.config import Training, at_least, between, positive
-from galafed.hypothesis_transfer import adapt_extractors, better_means, first_means, nearest_means
+from galafed.config import Training, at_least, fraction, positive
+from galafed.hypothesis_transfer import adapt_extractors, better_means, first_means, nearest_means, part
 from galafed.messages import Replies
 from galafed.model import Model
 from galafed.tasks import train
@@ -37,7 +37,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         at_least("source_epochs", self.source_epochs, 1)
-        between("smoothing", self.smoothing, -1e-9, 1)
+        fraction("smoothing", self.smoothing)
         at_least("pseudo_weight", self.pseudo_weight, 0)
         positive("extractor_rate", self.extractor_rate)
 
@@ -49,6 +49,7 @@ def recommended_for(name: str) -> dict[str, dict[str, Any]]:
     photographs = {"source_epochs": 100, "pseudo_weight": 0.3, "extractor_rate": 0.1}
     return {
         "digits": {"rounds": 31, **common, **inverse},
+        "mini": {"rounds": 16},
         "office": {"rounds": 16, **common, **inverse, **{f"{name}.{key}": v for key, v in photographs.items()}},
     }
 
@@ -84,8 +85,12 @@ def adapt(
         models=list(models), pseudo_weight=my.pseudo_weight, extractor_rate=my.extractor_rate, hold=hold, **sgd
     )
     moved = fed.ask(fed.target, task, model)
-    extractors = next(iter(moved)).parts
-    return Model({**model.parts, **extractors}, tag=hold), moved
+    parts = dict(model.parts)
+    for model_name in models:
+        G, F, seen = (part(kind, model_name) for kind in ("extractor", "predictor", "statistics"))
+        parts[G] = moved[G][fed.target]
+        parts[F] = parts[F] | moved[seen][fed.target]
+    return Model(parts, tag=hold), moved
 
 
 @algorithms.register("shot")
