@@ -9,6 +9,7 @@ Clients are small: 256 random images each, the network of `mini`.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import resource
 from pathlib import Path
@@ -43,10 +44,11 @@ def main() -> None:
     precision = "bfloat16" if options.device.startswith("cuda") else "float32"
     seconds = []
     for clients in options.clients:
+        gc.collect()
         run = Measured("stacked", precision, "gala", clients, options)
-        for number in range(4):
+        for number in range(5):
             run.round(number)
-        seconds.append(median(run.round(4 + number) for number in range(5)))
+        seconds.append(median(run.round(5 + number) for number in range(9)))
         print(f"{clients:4d} clients: {seconds[-1]:.3f} s a round", flush=True)
     slope, start = numpy.polyfit(options.clients, seconds, 1)
     left = numpy.array(seconds) - (start + slope * numpy.array(options.clients))
