@@ -32,7 +32,7 @@ from galafed.runs.evaluation import Evaluator
 from galafed.work import Fit
 
 PAPER = {("gala", 3): 17.27, ("gala", 5): 17.79, ("gala", 7): 22.21, ("gala", 9): 22.37, ("fact", 2): 4.1}
-"""Its table 4: seconds a round on an A100, of the slowest client alone; FACT's, always two sources, the largest of four."""
+"""Its table 4: seconds a round on an A100, of the slowest client alone; of FACT, always two sources, the largest."""
 CLASSES, BATCH, TESTED = 10, 128, 9000
 
 
@@ -148,8 +148,8 @@ def markdown(lines: list[dict[str, Any]], options: argparse.Namespace) -> str:
     limits: Ceilings = options.ceilings
     head = (
         f"Measured on {options.name}, torch {torch.__version__}, by `{options.command}`.\n\n"
-        f"Domains of {options.images} random images, batch {BATCH}, {options.network}. In the same run, a large bfloat16 "
-        f"product made {limits.operations / 1e12:.0f} TFLOP/s and a copy {limits.bytes / 1e12:.2f} TB/s: the floor.\n\n"
+        f"Domains of {options.images} random images, batch {BATCH}, {options.network}. In the same run, a large "
+        f"bfloat16 product made {limits.operations / 1e12:.0f} TFLOP/s and a copy {limits.bytes / 1e12:.2f} TB/s: the floor.\n\n"
         "| engine | precision | algorithm | sources | s per round | ms per client step | TFLOP/s | share of the floor | "
         "peak GB | phases, s | paper, s |\n|---|---|---|---|---|---|---|---|---|---|---|\n"
     )
@@ -161,8 +161,8 @@ def markdown(lines: list[dict[str, Any]], options: argparse.Namespace) -> str:
         cells += [f"{line['floor_share']:.0%}", line["peak_gb"], phases, line["paper_seconds"] or "-"]
         rows.append("| " + " | ".join(map(str, cells)) + " |")
     note = (
-        "\n\nThe paper's seconds are those of the slowest client alone, on an A100; ours are those of all clients' work, "
-        "one after the other or together, with evaluation, on one GPU.\n"
+        "\n\nThe paper's seconds are those of the slowest client alone, on an A100; ours are those of all clients' "
+        "work, one after the other or together, with evaluation, on one GPU.\n"
     )
     return head + "\n".join(rows) + note
 

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
 
 from galafed.algorithms.base import algorithms
-from galafed.config import Run, Training
+from galafed.batches import shuffled_batches
+from galafed.config import Run, Training, resolve
 from galafed.engines.base import engines
 from galafed.federation import Federation
 from galafed.loops import Bench, Images
+from galafed.messages import Failure, Job, Reply
 from galafed.model import Model
 from galafed.networks.base import networks
+from galafed.networks.efficientnet_lite0 import InvertedBottleneck
+from galafed.networks.residual import Bottleneck
 from galafed.runs.assembly import pooled
+from galafed.runs.runner import resume, start
+from galafed.runs.seeding import seed_for, seeds_for
+from galafed.stacking.plan import arrange, segments
+from galafed.stacking.twins import CannotStack, twin
+from galafed.work import Batch, Finished, Fit, Sgd, Step, Task
 
 SIZES = {"a": 40, "b": 23, "c": 40, "d": 17, "t": 33}
 """Clients end their epochs at different steps: with batches of 8, some with a short batch, one with a batch of one."""
@@ -37,6 +54,7 @@ def play(
     network: str = "small_cnn",
     sizes: dict[str, int] | None = None,
     at_once: int = 0,
+    threads: int = 1,
     settings: dict[str, Any] | None = None,
     **training: Any,
 ) -> tuple[Model, list[Any]]:
@@ -47,7 +65,7 @@ def play(
     method = algorithms.get(algorithm)
     recipe = Training(**({"lr": 0.05, "batch_size": 8} | training))
     program = method(method.Settings(**(settings or {})), recipe, rounds=rounds)
-    config = Run(max_clients_at_once=at_once, threads=1)
+    config = Run(max_clients_at_once=at_once, threads=threads)
     sources = {name: domain for name, domain in data.items() if name != "t"}
     if program.pools_sources:
         data = {"pooled": pooled(sources.values(), data if program.kind == "central" else {}), "t": data["t"]}
@@ -85,7 +103,7 @@ def distance(one: Model, other: Model) -> float:
 METHODS = [name for name in algorithms.names() if name != "oracle"]
 
 
-@pytest.mark.parametrize("at_once", [0, 2, 5], ids="at_once={}".format)
+@pytest.mark.parametrize("at_once", [0, 5], ids="at_once={}".format)
 @pytest.mark.parametrize("algorithm", METHODS)
 def test_stacked_equals_serial(algorithm: str, at_once: int) -> None:
     serial, expected = play("serial", algorithm)
@@ -96,3 +114,192 @@ def test_stacked_equals_serial(algorithm: str, at_once: int) -> None:
         for choice in ("groups", "pair"):
             assert one.notes.get(choice) == other.notes.get(choice)
         assert one.loss == pytest.approx(other.loss, abs=1e-10)
+
+
+@pytest.mark.parametrize(
+    "different",
+    [
+        {"mixup": 0.5},
+        {"epochs": 2},
+        {"persistent_momentum": True},
+        {"momentum": 0.0, "weight_decay": 0.0},
+        {"batch_size": 64},
+        {"settings": {"group_predictors": "outputs", "igd_dropout": False}},
+        {"seed": 7, "sizes": {"a": 9, "b": 8, "t": 16}},
+        {"sizes": {f"s{k:02d}": 10 + k % 3 for k in range(30)} | {"t": 12}, "rounds": 1},
+    ],
+    ids=str,
+)
+def test_stacked_equals_serial_with(different: dict[str, Any]) -> None:
+    assert distance(play("serial", **different)[0], play("stacked", at_once=40, **different)[0]) < 1e-10
+
+
+def test_in_float32_within_1e_5() -> None:
+    serial, stacked = (play(engine, dtype=torch.float32, at_once=3)[0] for engine in ("serial", "stacked"))
+    assert 0 < distance(serial, stacked) < 1e-5
+
+
+def test_chunks_make_no_difference_to_the_bit() -> None:
+    assert play("stacked", at_once=1)[0].digest() == play("stacked", at_once=1)[0].digest()
+    assert distance(play("stacked", at_once=1)[0], play("stacked", at_once=2)[0]) < 1e-10
+
+
+# Work of every shape
+
+
+def loss_of_classes(outputs: Mapping[str, torch.Tensor], batch: Batch) -> torch.Tensor:
+    """Cross-entropy, written differently."""
+    assert batch.labels is not None
+    return torch.nn.functional.cross_entropy(outputs["logits"], batch.labels)
+
+
+def entropy(outputs: Mapping[str, torch.Tensor], batch: Batch) -> torch.Tensor:
+    """A loss that needs no label."""
+    return torch.special.entr(outputs["logits"].softmax(dim=-1)).sum(dim=-1).mean()
+
+
+def two_optimisers(**different: Any) -> Fit:
+    """Two steps a batch with different losses, modules and rates."""
+    paths = {"logits": ("extractor", "predictor")}
+    settings: dict[str, Any] = {
+        "steps": (
+            Step(outputs=paths, loss=loss_of_classes, update=("extractor", "predictor")),
+            Step(outputs=paths, loss=entropy, update=("extractor",)),
+        ),
+        "optimiser": Sgd(lr=0.05),
+        "batch_size": 8,
+        "labelled": True,
+        "rates": {"extractor": 0.5},
+        "finish": lambda states: Finished(sends=states),
+        "schema": lambda network: {part: network.schema(part) for part in ("extractor", "predictor")},
+    }
+    return Fit(**settings | different)
+
+
+def answers(engine: str, work: Fit, data: dict[str, Images], notices: list[str] | None = None) -> dict[str, Any]:
+    """What clients answer to a fit that starts from the same model."""
+    network = networks.get("small_cnn")(classes=3, image_size=8)
+    bench = Bench(network, torch.device("cpu"), torch.float64)
+    made = engines.get(engine)(bench=bench, data=data, seed=3, config=Run(max_clients_at_once=9, threads=1))
+    made.notice = (notices if notices is not None else []).append
+    model = network.initial(3, torch.float64)
+    jobs = [Job(name, 0, Task("fit", {}, work), model.parts) for name in data]
+    return {answer.client: answer for answer in made.dispatch(jobs, None, lambda done: None)}
+
+
+def test_two_optimisers_a_batch() -> None:
+    data = {name: images(size, size) for name, size in (("a", 20), ("b", 20), ("c", 13))}
+    serial, stacked = (answers(engine, two_optimisers(), data) for engine in ("serial", "stacked"))
+    for name in data:
+        assert distance(Model(serial[name].parts), Model(stacked[name].parts)) < 1e-12
+        assert serial[name].metrics == pytest.approx(stacked[name].metrics, rel=1e-12)
+
+
+def test_a_client_that_cannot_is_refused_and_the_others_go_on() -> None:
+    data = {"a": images(20, 1), "lone": images(1, 2), "unlabelled": images(20, 3, labelled=False), "z": images(20, 4)}
+    serial, stacked = (answers(engine, two_optimisers(), data) for engine in ("serial", "stacked"))
+    assert stacked["lone"] == serial["lone"]
+    assert stacked["unlabelled"] == serial["unlabelled"]
+    for name in ("a", "z"):
+        assert distance(Model(serial[name].parts), Model(stacked[name].parts)) < 1e-12
+
+
+def test_a_client_whose_loss_explodes_fails_alone() -> None:
+    def explosive(outputs: Mapping[str, torch.Tensor], batch: Batch) -> torch.Tensor:
+        assert batch.labels is not None
+        return loss_of_classes(outputs, batch) / (batch.labels.amax() < 2)
+
+    quiet = Images(images(20, 1).images, torch.zeros(20, dtype=torch.int64))
+    steps = (Step(outputs={"logits": ("extractor", "predictor")}, loss=explosive, update=("predictor",)),)
+    found = answers("stacked", two_optimisers(steps=steps), {"loud": images(20, 2), "quiet": quiet})
+    assert isinstance(found["loud"], Failure)
+    assert "not a finite number" in found["loud"].reason
+    assert isinstance(found["quiet"], Reply)
+
+
+def test_what_cannot_be_stacked_is_done_one_after_the_other_with_one_notice() -> None:
+    data = {name: images(20, size) for size, name in enumerate("abc")}
+    step = two_optimisers().steps[0]
+    remembering = dataclasses.replace(step, remember=lambda outputs, batch: {})
+    work = two_optimisers(steps=(remembering,))
+    notices: list[str] = []
+    serial, stacked = answers("serial", work, data), answers("stacked", work, data, notices)
+    assert all(distance(Model(serial[name].parts), Model(stacked[name].parts)) == 0 for name in data)
+    assert notices == ["fit: work that remembers cannot be stacked, so clients train one after the other"]
+
+
+def test_a_layer_without_a_twin_is_named() -> None:
+    with pytest.raises(CannotStack, match="LSTM"):
+        twin(nn.Sequential(nn.LSTM(3, 3)), 2)
+
+
+def test_a_forward_of_its_own_is_not_guessed_at() -> None:
+    class Rolls(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(3, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            result: torch.Tensor = self.layer(x.roll(1, dims=0))
+            return result
+
+    with pytest.raises(CannotStack, match="Rolls"):
+        twin(Rolls(), 2)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_twins_of_residual_and_inverted_blocks(training: bool) -> None:
+    blocks = [
+        nn.Sequential(Bottleneck(8, 4, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten()).double(),
+        InvertedBottleneck(8, 8, kernel=3, stride=1, expansion=2, side=6).double(),
+    ]
+    for block in blocks:
+        ones = [copy.deepcopy(block).train(training) for _ in range(3)]
+        for one in ones:
+            for parameter in one.parameters():
+                nn.init.normal_(parameter, generator=torch.Generator().manual_seed(parameter.numel()))
+        together = twin(copy.deepcopy(block), 3).double().train(training)
+        stacked = {name: torch.stack([one.state_dict()[name] for one in ones]) for name in block.state_dict()}
+        together.load_state_dict(stacked)
+        x = torch.randn(3, 4, 8, 6, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+        found = together(x)
+        for k, one in enumerate(ones):
+            torch.testing.assert_close(found[k], one(x[k]), atol=1e-12, rtol=1e-12)
+        for name, value in together.state_dict().items():
+            torch.testing.assert_close(value, torch.stack([one.state_dict()[name] for one in ones]))
+
+
+# Who steps with whom
+
+
+@given(st.lists(st.integers(2, 60), min_size=1, max_size=12), st.integers(2, 20))
+def test_every_client_sees_its_own_batches_in_order(sizes: list[int], batch_size: int) -> None:
+    order = arrange(sizes, batch_size)
+    assert sorted(order) == list(range(len(sizes)))
+    arranged = [sizes[k] for k in order]
+    seen: dict[int, list[tuple[int, int]]] = {k: [] for k in order}
+    for segment in segments(arranged, batch_size):
+        for place in range(segment.start, segment.stop):
+            first = segment.first
+            seen[order[place]] += [(number, segment.length) for number in range(first, first + segment.steps)]
+    for k, size in enumerate(sizes):
+        lengths = [len(batch) for batch in shuffled_batches(size, batch_size, 1, ("x",))]
+        assert seen[k] == list(enumerate(lengths))
+
+
+@pytest.mark.parametrize("names", [(0,), (0, "round", 3, "train", "svhn")])
+def test_seeds_hashed_together_are_the_same(names: tuple[object, ...]) -> None:
+    rest = [(number, 0, "predictor") for number in range(4)]
+    assert seeds_for(names, rest) == [seed_for(*names, *last) for last in rest]
+
+
+def test_a_run_on_the_stacked_engine_resumes_to_the_same_bits(tmp_path: Path) -> None:
+    config = resolve({"benchmark": "toy", "engine": "stacked", "rounds": 3, "device": "cpu", "threads": 1})
+    whole = start(config, tmp_path / "whole")
+    half = tmp_path / "half"
+    start(config, half)
+    for name in ("done", "summary.json"):
+        (half / name).unlink()
+    for checkpoint in sorted((half / "checkpoints").iterdir())[-1:]:
+        checkpoint.unlink() if checkpoint.is_file() else shutil.rmtree(checkpoint)
+    assert resume(half).summary["digest"] == whole.summary["digest"]

@@ -93,7 +93,7 @@ class Client:
         states = {name: cache[part.tag] if isinstance(part, Held) else part for name, part in job.payload.items()}
         if job.tags:  # the model of this round: whoever asks for it again need not send it again
             memory.cache = {tag: states[name] for name, tag in job.tags.items()}
-        stream = (seed, "round", job.round, job.task.name, self.name)
+        stream: tuple[object, ...] = (seed, "round", job.round, job.task.name, self.name)
         try:
             start = self._start(work, bench, seed, states)
         except WorkError as error:

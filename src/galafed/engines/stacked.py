@@ -30,7 +30,7 @@ PAYS = 3
 
 @engines.register("stacked")
 class Stacked(Engine):
-    """Equals `serial` within rounding. On a CPU, where an operation keeps one core busy, each core has its own clients."""
+    """Equals `serial` within rounding. On a CPU, where one operation keeps one core busy, every core has clients."""
 
     name: ClassVar[str]
     summary: ClassVar[str] = "all clients at once on one device; on a GPU many times faster"

@@ -1,4 +1,4 @@
-"""A bench whose modules are twins for a single client: sweeps and evaluation then run on the same kernels as training."""
+"""A bench whose modules are twins for one client: sweeps and evaluation then run on the same kernels as training."""
 
 from __future__ import annotations
 

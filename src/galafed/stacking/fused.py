@@ -1,4 +1,4 @@
-"""Twins with kernels: sequences of layers are matched to fused ones; parameters stay where the plain twins have them."""
+"""Twins with kernels: sequences of layers become fused ones; parameters stay where the plain twins have them."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def convolve_norm_relu_pool(convolution: Any, norm: Any, flat: bool, x: Tensor) 
     return result if flat else result.permute(0, 1, 4, 2, 3)
 
 
-def product_norm_relu_mask(linear: LowLinear, norm: Any, mask: Any, x: Tensor) -> Tensor:
+def product_norm_relu_mask(linear: Any, norm: Any, mask: Any, x: Tensor) -> Tensor:
     """A fully connected layer, BatchNorm, ReLU and, where there is one, dropout."""
     if not norm.training or x.shape[1] > MOST_ROWS:
         y: Tensor = norm(linear(x)).relu()

@@ -7,6 +7,7 @@ nothing; on a GPU it is recorded once as a CUDA graph and replayed.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -108,7 +109,7 @@ class Lane:
         others = torch.stack([images[order] for images, order in zip(batch.images, mates, strict=True)])
         λ = share.view(-1, 1, 1, 1, 1)
         images = batch.images * λ + others * (1 - λ)
-        return Batch(images, batch.labels, Mixed(share, batch.labels.gather(1, mates)))  # type: ignore[arg-type]
+        return Batch(images, batch.labels, Mixed(cast(float, share), batch.labels.gather(1, mates)))
 
     def _move(self, number: int, step: Step, batch: Batch) -> Tensor:
         for name, module in self._modules.items():
@@ -158,21 +159,17 @@ class Lane:
 
 def losses_of(step: Step, outputs: Mapping[str, Tensor], batch: Batch) -> Tensor:
     """The loss of every client [n]: the step's own loss, told nothing of the others."""
-    if batch.images.shape[0] == 1:
-        return step.loss({name: value[0] for name, value in outputs.items()}, _only(batch)).unsqueeze(0)
-    optional = (batch.labels, batch.mixed and batch.mixed.share, batch.mixed and batch.mixed.labels)
-    present = [value for value in optional if value is not None]
+    given: dict[str, Tensor] = {"images": batch.images}
+    if batch.labels is not None:
+        given["labels"] = batch.labels
+    if batch.mixed is not None and batch.mixed.labels is not None:
+        given |= {"share": cast(Tensor, batch.mixed.share), "mates": batch.mixed.labels}
 
-    def loss(outputs: Mapping[str, Tensor], images: Tensor, *rest: Tensor) -> Tensor:
-        labels = rest[0] if rest else None
-        mixed = Mixed(rest[1], rest[2]) if len(rest) > 1 else None  # type: ignore[arg-type]
-        return step.loss(outputs, Batch(images, labels, mixed))
+    def loss(outputs: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> Tensor:
+        mixed = Mixed(cast(float, given["share"]), given["mates"]) if "share" in given else None
+        return step.loss(outputs, Batch(given["images"], given.get("labels"), mixed))
 
-    result: Tensor = torch.func.vmap(loss)(dict(outputs), batch.images, *present)
+    if len(batch.images) == 1:  # without the machinery
+        return loss(*({name: value[0] for name, value in each.items()} for each in (outputs, given))).unsqueeze(0)
+    result: Tensor = torch.func.vmap(loss)(dict(outputs), given)
     return result
-
-
-def _only(batch: Batch) -> Batch:
-    """The batch of the single client of a lane."""
-    mixed = batch.mixed and Mixed(batch.mixed.share[0], batch.mixed.labels[0])  # type: ignore[index]
-    return Batch(batch.images[0], None if batch.labels is None else batch.labels[0], mixed)

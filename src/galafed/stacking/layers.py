@@ -7,6 +7,7 @@ the stacked state of n clients has the keys of one client's state and one axis m
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -32,12 +33,12 @@ class StackedConv2d(nn.Module):
         super().__init__()
         if layer.padding_mode != "zeros":
             raise NotImplementedError(f"padding_mode={layer.padding_mode!r}")
-        self.weight = stacked_like(layer.weight, count)
-        self.bias = stacked_like(layer.bias, count)
+        self.weight = stacked(layer.weight, count)
+        self.bias = None if layer.bias is None else stacked(layer.bias, count)
         self.layer = _Settings(layer)
 
     def forward(self, x: Tensor) -> Tensor:
-        one: nn.Conv2d = self.layer.module
+        one = cast(nn.Conv2d, self.layer.module)
 
         def convolve(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
             return functional.conv2d(x, weight, bias, one.stride, one.padding, one.dilation, one.groups)
@@ -48,13 +49,15 @@ class StackedConv2d(nn.Module):
 class StackedLinear(nn.Module):
     """y_k = x_k w_kᵀ + b_k, as one batched product."""
 
+    weight: nn.Parameter
+    bias: nn.Parameter | None
+
     def __init__(self, layer: nn.Linear, count: int) -> None:
         super().__init__()
-        self.weight = stacked_like(layer.weight, count)
-        self.bias = stacked_like(layer.bias, count)
+        self.weight = stacked(layer.weight, count)
+        self.bias = None if layer.bias is None else stacked(layer.bias, count)
 
     def forward(self, x: Tensor) -> Tensor:
-        assert self.weight is not None
         if self.bias is None:
             return torch.bmm(x, self.weight.mT)
         return torch.baddbmm(self.bias.unsqueeze(1), x, self.weight.mT)
@@ -63,6 +66,8 @@ class StackedLinear(nn.Module):
 class StackedBatchNorm(nn.Module):
     """BatchNorm over each client's own batch, with each client's own running statistics."""
 
+    weight: nn.Parameter
+    bias: nn.Parameter
     running_mean: Tensor
     running_var: Tensor
     num_batches_tracked: Tensor
@@ -71,8 +76,8 @@ class StackedBatchNorm(nn.Module):
         super().__init__()
         if not (layer.affine and layer.track_running_stats) or layer.momentum is None:
             raise NotImplementedError("a BatchNorm without parameters, statistics or momentum")
-        self.weight = stacked_like(layer.weight, count)
-        self.bias = stacked_like(layer.bias, count)
+        self.weight = stacked(layer.weight, count)
+        self.bias = stacked(layer.bias, count)
         for name, value in layer.named_buffers():
             self.register_buffer(name, value.new_empty(count, *value.shape))
         self.eps = layer.eps
@@ -91,7 +96,6 @@ class StackedBatchNorm(nn.Module):
 
     def _at_once(self, x: Tensor) -> Tensor:
         """The same with few operations for many clients, where the launch of one costs more than its work."""
-        assert self.weight is not None and self.bias is not None
         over = (1, 3, 4) if x.dim() == 5 else (1,)
         shape = (x.shape[0], 1, -1, 1, 1) if x.dim() == 5 else (x.shape[0], 1, -1)
         exact = x.float() if x.dtype == torch.bfloat16 else x
@@ -141,9 +145,9 @@ class StackedFlatten(nn.Module):
         return x.flatten(2)
 
 
-def stacked_like(value: Tensor | None, count: int) -> nn.Parameter | None:
+def stacked(value: Tensor, count: int) -> nn.Parameter:
     """A parameter [count, …] for one of shape […]."""
-    return None if value is None else nn.Parameter(value.new_empty(count, *value.shape))
+    return nn.Parameter(value.new_empty(count, *value.shape))
 
 
 class _Settings:

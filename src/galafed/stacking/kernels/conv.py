@@ -211,6 +211,8 @@ class Convolution(torch.autograd.Function):
         n, _, _, o = w.shape
         dx = d_weight = d_bias = None
         if ctx.needs_input_grad[0]:
+            if x.shape[-1] < FEW:
+                raise NotImplementedError("few channels are those of images, which have no gradient")
             dx, _ = correlate(dy, w, None, turned=True)
         if ctx.needs_input_grad[1]:
             d_weight = weight_gradient(x, dy, w.shape[1])

@@ -27,7 +27,7 @@ def _gather(
 def gather(
     images: Tensor, labels: Tensor, order: Tensor, cursor: Tensor, factors: Tensor, offsets: Tensor, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """Images uint8 [total, h, w, 3] by order [steps, n, B] at the step `cursor` -> [n, B, 3, h, w] and labels [n, B]."""
+    """Images uint8 [total, h, w, 3] by order [steps, n, B] at step `cursor` -> [n, B, 3, h, w] and labels [n, B]."""
     _, n, b = order.shape
     size = images.shape[1:].numel()
     out = torch.empty(n, b, *images.shape[1:], dtype=dtype, device=images.device)

@@ -1,0 +1,147 @@
+"""Triton kernels equal the plain layers they stand for: compiled on a GPU, interpreted where there is none."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from galafed.networks.layers import keep_mask
+from galafed.stacking import kernels
+from test_stacked import distance, play
+
+triton = pytest.importorskip("triton")
+
+from galafed.stacking.kernels.conv import Convolution  # noqa: E402
+from galafed.stacking.kernels.gather import gather  # noqa: E402
+from galafed.stacking.kernels.linear import descend  # noqa: E402
+from galafed.stacking.kernels.pooling import NormReluPool, pooled  # noqa: E402
+from galafed.stacking.kernels.rows import Mask, NormReluMask, StackedMask  # noqa: E402
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+KEYS = [2**62 + 12345, 987654321234]
+
+
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    """Random numbers that want a gradient."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator).to(DEVICE).requires_grad_()
+
+
+def close(found: tuple[Tensor, ...], expected: tuple[Tensor, ...]) -> None:
+    """Equal within the rounding of float32 sums."""
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, atol=2e-4, rtol=2e-4)
+
+
+@pytest.mark.parametrize(("channels", "wider", "size"), [(3, 16, 5), (16, 32, 5), (16, 16, 3)])
+def test_convolution(channels: int, wider: int, size: int) -> None:
+    x = draw(2, 3, 7, 6, channels).requires_grad_(channels > 3)  # images have no gradient
+    weight, bias = draw(2, wider, channels, size, size, seed=1), draw(2, wider, seed=2)
+    y, _ = Convolution.apply(x, weight, bias, False)
+    pictures = x.permute(0, 1, 4, 2, 3)
+    plain = torch.stack(
+        [functional.conv2d(pictures[k], weight[k], bias[k], padding=size // 2).permute(0, 2, 3, 1) for k in range(2)]
+    )
+    gradient = draw(*plain.shape, seed=3).detach()
+    close((y,), (plain,))
+    wanted = (weight, bias) if channels == 3 else (x, weight, bias)
+    close(*(torch.autograd.grad(out, wanted, gradient) for out in (y, plain)))
+
+
+@pytest.mark.parametrize("flat", [False, True])
+@pytest.mark.parametrize("side", [8, 7])
+def test_convolution_norm_relu_pool(side: int, flat: bool) -> None:
+    x, weight, bias = draw(2, 3, side, side, 3).detach(), draw(2, 16, 3, 5, 5, seed=1), draw(2, 16, seed=2)
+    scale, shift = draw(2, 16, seed=3), draw(2, 16, seed=4)
+    statistics = [(torch.zeros(2, 16, device=DEVICE), torch.ones(2, 16, device=DEVICE)) for _ in range(2)]
+    counter = torch.zeros(2, dtype=torch.int64, device=DEVICE)
+    y, sums = Convolution.apply(x, weight, bias, True)
+    found = NormReluPool.apply(y, sums, scale, shift, *statistics[0], counter, 0.1, 1e-5, flat)
+    outputs = []
+    for k in range(2):
+        z = functional.conv2d(x[k].permute(0, 3, 1, 2), weight[k], bias[k], padding=2)
+        mean, variance = (values[k] for values in statistics[1])
+        z = functional.batch_norm(z, mean, variance, scale[k], shift[k], True, 0.1, 1e-5).relu()
+        z = functional.max_pool2d(z, 3, stride=2, padding=1)
+        outputs.append(z.flatten(1) if flat else z.permute(0, 2, 3, 1))
+    plain = torch.stack(outputs)
+    gradient = draw(*plain.shape, seed=5).detach()
+    close((found, *statistics[0]), (plain, *statistics[1]))
+    close(*(torch.autograd.grad(out, (weight, bias, scale, shift), gradient) for out in (found, plain)))
+    assert counter.tolist() == [1, 1]
+
+
+def test_pool_with_given_statistics() -> None:
+    x, scale, shift = draw(1, 2, 6, 6, 16).detach(), draw(1, 16, seed=1), draw(1, 16, seed=2)
+    mean, deviation = draw(1, 16, seed=3).detach(), draw(1, 16, seed=4).detach().exp()
+    found, _ = pooled(x, mean, deviation, scale, shift, False)
+    z = ((x - mean) * deviation * scale + shift).relu()[0].permute(0, 3, 1, 2)
+    close((found[0],), (functional.max_pool2d(z, 3, stride=2, padding=1).permute(0, 2, 3, 1),))
+
+
+@pytest.mark.parametrize("mask", [Mask(), Mask(0.5, 2)])
+def test_norm_relu_mask(mask: Mask) -> None:
+    x, lost, scale, shift = draw(2, 10, 24), draw(2, 24, seed=1), draw(2, 24, seed=2), draw(2, 24, seed=3)
+    keys = torch.tensor(KEYS, device=DEVICE)
+    statistics = [(torch.zeros(2, 24, device=DEVICE), torch.ones(2, 24, device=DEVICE)) for _ in range(2)]
+    counter = torch.zeros(2, dtype=torch.int64, device=DEVICE)
+    found = NormReluMask.apply(x, lost, scale, shift, *statistics[0], counter, 0.1, 1e-5, keys, mask)
+    whole = x + lost.unsqueeze(1)
+    plain = torch.stack(
+        [
+            functional.batch_norm(whole[k], *(v[k] for v in statistics[1]), scale[k], shift[k], True, 0.1, 1e-5).relu()
+            for k in range(2)
+        ]
+    )
+    if mask.p:
+        plain = plain * keep_mask(keys.view(-1, 1, 1), mask.layer, mask.p, plain.shape[1:], DEVICE) / (1 - mask.p)
+    gradient = draw(*plain.shape, seed=5).detach()
+    close((found, *statistics[0]), (plain, *statistics[1]))
+    close(*(torch.autograd.grad(out, (x, lost, scale, shift), gradient) for out in (found, plain)))
+    assert counter.tolist() == [1, 1]
+
+
+def test_dropout_draws_the_same_mask() -> None:
+    x, keys = draw(2, 5, 300), torch.tensor(KEYS, device=DEVICE)
+    found = StackedMask.apply(x, keys, Mask(0.25, 3))
+    keep = keep_mask(keys.view(-1, 1, 1), 3, 0.25, x.shape[1:], DEVICE)
+    assert torch.equal(found != 0, keep)
+    torch.testing.assert_close(found, x * keep / 0.75)
+    (gradient,) = torch.autograd.grad(found, x, torch.ones_like(found))
+    torch.testing.assert_close(gradient, keep / 0.75)
+
+
+@pytest.mark.parametrize(("rows", "inputs", "outputs"), [(10, 40, 24), (64, 128, 64)])
+def test_one_pass_of_gradient_and_sgd(rows: int, inputs: int, outputs: int) -> None:
+    x, dy = draw(2, rows, inputs).detach(), draw(2, rows, outputs, seed=1).detach()
+    weight, momentum = draw(2, outputs, inputs, seed=2).detach(), draw(2, outputs, inputs, seed=3).detach()
+    rate, low = torch.tensor(0.1, device=DEVICE), torch.empty_like(weight)
+    expected = 0.9 * momentum + dy.mT @ x + 0.01 * weight
+    moved = weight - 0.1 * expected
+    descend(x, dy, weight, momentum, low, rate, mu=0.9, decay=0.01)
+    close((momentum, weight, low), (expected, moved, moved))
+
+
+def test_batches_are_gathered_by_number() -> None:
+    pictures = torch.randint(0, 256, (9, 4, 4, 3), dtype=torch.uint8, device=DEVICE)
+    labels = torch.arange(9, device=DEVICE)
+    order = torch.tensor([[[0, 1], [2, 3]], [[8, 4], [5, 5]]], device=DEVICE)
+    factors, offsets = torch.tensor([1.0, 2.0, 3.0], device=DEVICE), torch.tensor([0.0, -1.0, 5.0], device=DEVICE)
+    found, chosen = gather(pictures, labels, order, torch.tensor([1], device=DEVICE), factors, offsets, torch.float32)
+    assert chosen.tolist() == [[8, 4], [5, 5]]
+    expected = (pictures[order[1]].float() * factors + offsets).permute(0, 1, 4, 2, 3)
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.skipif(DEVICE.type == "cuda", reason="checks the kernels' arithmetic in float32, by the interpreter")
+@pytest.mark.parametrize("algorithm", ["gala", "fact"])
+def test_rounds_with_kernels_equal_serial(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {"a": 20, "b": 16, "c": 20, "t": 18}
+    different = {"dtype": torch.float32, "rounds": 1, "sizes": sizes, "threads": 64}
+    serial, _ = play("serial", algorithm, **different)
+    monkeypatch.setattr(kernels, "usable", lambda bench: True)
+    monkeypatch.setattr(kernels, "LOW", torch.float32)
+    stacked, _ = play("stacked", algorithm, at_once=4, **different)
+    assert 0 < distance(serial, stacked) < 1e-4
