@@ -149,8 +149,9 @@ def markdown(lines: list[dict[str, Any]], options: argparse.Namespace) -> str:
     head = (
         f"Measured on {options.name}, torch {torch.__version__}, by `{options.command}`.\n\n"
         f"Domains of {options.images} random images, batch {BATCH}, {options.network}. In the same run, a large "
-        f"bfloat16 product made {limits.operations / 1e12:.0f} TFLOP/s and a copy {limits.bytes / 1e12:.2f} TB/s: the floor.\n\n"
-        "| engine | precision | algorithm | sources | s per round | ms per client step | TFLOP/s | share of the floor | "
+        f"bfloat16 product made {limits.operations / 1e12:.0f} TFLOP/s and a copy {limits.bytes / 1e12:.2f} TB/s: "
+        "the floor.\n\n"
+        "| engine | precision | algorithm | sources | s per round | ms per client step | TFLOP/s | of the floor | "
         "peak GB | phases, s | paper, s |\n|---|---|---|---|---|---|---|---|---|---|---|\n"
     )
     rows = []

@@ -76,7 +76,17 @@ def test_table_of_the_readme_is_the_measured_one():
 def test_every_summary_behind_the_table_is_there():
     lines = (ROOT / "results/mini/runs.jsonl").read_text().splitlines()
     records = json.loads((ROOT / "results/mini/table.json").read_text())
-    assert len(lines) == sum(record["seeds"] for record in records if record["selection"] == "last") == 144
+    last = [record for record in records if record["selection"] == "last"]
+    assert len(lines) == sum(record["seeds"] for record in last)
+    assert all(sum(other["row"] == record["row"] for other in last) == 8 for record in last)
+
+
+def test_speeds_of_the_docs_are_the_measured_ones():
+    table = json.loads((ROOT / "results/speed/table.json").read_text())
+    text = (ROOT / "docs/performance.md").read_text(encoding="utf-8") + README
+    for line in table:
+        if line["engine"] == "stacked" and line["sources"] in (2, 9, 17):
+            assert f"{line['seconds_per_round']:.2f} s" in text
 
 
 def test_the_example_method_is_one_page_and_runs(tmp_path):

@@ -75,11 +75,16 @@ def _tables(records: Sequence[Record]) -> list[str]:
         lines += ["|---" * (len(columns) + 2) + "|"]
         for row in dict.fromkeys(record["row"] for record in records):
             cells = {r["column"]: r for r in records if r["row"] == row and r["selection"] == selection}
-            shown = [f"{cells[c]['mean']:.1f} ± {cells[c]['std']:.1f}" if c in cells else "-" for c in columns]
+            shown = [_cell(cells[c]) if c in cells else "-" for c in columns]
             lines.append(f"| {row} | {' | '.join(shown)} | **{fmean(r['mean'] for r in cells.values()):.1f}** |")
     rounds = sorted({record["rounds"] for record in records})
     seeds = sorted({record["seeds"] for record in records})
-    return [*lines, "", f"{_or(rounds)} rounds, {_or(seeds)} seeds a cell."]
+    return [*lines, "", f"{_or(rounds)} rounds, {_or(seeds)} seeds a cell; one seed where no deviation is given."]
+
+
+def _cell(record: Record) -> str:
+    """Mean and deviation over seeds; of a single seed there is no deviation to tell."""
+    return f"{record['mean']:.1f}" + (f" ± {record['std']:.1f}" if record["seeds"] > 1 else "")
 
 
 def _behind(records: Sequence[Record], lower_bound: Mapping[str, str]) -> list[str]:
