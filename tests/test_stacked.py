@@ -269,6 +269,17 @@ def test_twins_of_residual_and_inverted_blocks(training: bool) -> None:
             torch.testing.assert_close(value, torch.stack([one.state_dict()[name] for one in ones]))
 
 
+def test_an_answer_after_the_time_out_is_late() -> None:
+    data = {"a": images(20, 1)}
+    network = networks.get("small_cnn")(classes=3, image_size=8)
+    bench = Bench(network, torch.device("cpu"), torch.float64)
+    made = engines.get("stacked")(bench=bench, data=data, seed=3)
+    job = Job("a", 0, Task("fit", {}, two_optimisers()), network.initial(3, torch.float64).parts)
+    (answer,) = made.dispatch([job], 1e-9, lambda done: None)
+    assert isinstance(answer, Failure)
+    assert (answer.kind, answer.task) == ("late", "fit")
+
+
 # Who steps with whom
 
 

@@ -40,6 +40,8 @@ def run(
     rounds: Number = None,
     seed: Number = None,
     device: Name = None,
+    precision: Name = None,
+    max_clients_at_once: Number = None,
     out: Folder = None,
     config: File = None,
     settings: Annotated[UseAppendAction[tuple[str, ...]], arg(name="set", metavar="KEY=VALUE")] = (),
@@ -56,6 +58,8 @@ def run(
         rounds: How many rounds.
         seed: The seed of every random draw.
         device: cpu, cuda, cuda:N or auto.
+        precision: float32, bfloat16 (products alone) or float64.
+        max_clients_at_once: How many clients the engine `stacked` trains together; what fits, if not given.
         out: The run's folder; runs/NAME if not given.
         config: A TOML file with settings; flags win over it.
         settings: Any other setting, for example gala.tau=0.5 or training.lr=0.02; may be repeated.
@@ -64,8 +68,9 @@ def run(
     """
     use_data(data)
     names = {"benchmark": benchmark, "target": target, "algorithm": algorithm, "engine": engine, "device": device}
-    flags: dict[str, Any] = {key: value for key, value in names.items() if value is not None}
-    numbers = {"rounds": rounds, "seed": seed}
+    named = names | {"precision": precision}
+    flags: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
+    numbers = {"rounds": rounds, "seed": seed, "max_clients_at_once": max_clients_at_once}
     settings = (*(f"{key}={value}" for key, value in numbers.items() if value is not None), *settings)
     resolved = resolve(_values(config, flags, settings))
     folder = out or RUNS / resolved.run_name

@@ -55,8 +55,9 @@ class Stacked(Engine):
 
     def dispatch(self, jobs: Sequence[Job], timeout: float | None, progress: Callable[[int], None]) -> list[Answer]:
         answers: list[Answer] = []
+        tasks = {job.client: job.task.name for job in jobs}
         for done in self._each([chunk for task in _by_task(jobs) for chunk in self._chunks(task)]):
-            answers += [_in_time(answer, timeout) for answer in done]
+            answers += [_in_time(answer, tasks[answer.client], timeout) for answer in done]
             progress(len(answers))
         return answers
 
@@ -115,9 +116,9 @@ def _by_task(jobs: Sequence[Job]) -> list[list[Job]]:
     return [list(group) for _, group in groupby(jobs, key=lambda job: id(job.task))]
 
 
-def _in_time(answer: Answer, timeout: float | None) -> Answer:
+def _in_time(answer: Answer, task: str, timeout: float | None) -> Answer:
     """The answer, or a failure where its share of the time is over the limit."""
     if not isinstance(answer, Reply) or timeout is None or answer.seconds <= timeout:
         return answer
     reason = f"it answered after {answer.seconds:.1f} s; the time-out is {timeout:g} s"
-    return Failure(answer.client, "", "late", reason)
+    return Failure(answer.client, task, "late", reason)
