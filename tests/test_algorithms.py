@@ -576,7 +576,7 @@ def test_equal_sources_are_equally_relevant_and_do_not_disagree(rule: str, dropo
     honest = parts.engine
     assert isinstance(honest, Serial)
     data = {name: client.data for name, client in honest.clients.items()}
-    engine = Twins(bench=honest._bench, data=data, seed=0)
+    engine = Twins(bench=honest.bench, data=data, seed=0)
     fed = Federation(engine, parts.network, sources=SOURCES, target=TARGET, seed=0)
     played = play_with(dataclasses.replace(parts, engine=engine, federation=fed), 0, 2)
     for outcome in played.outcomes:

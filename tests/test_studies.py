@@ -35,9 +35,9 @@ def test_table_has_means_deviations_and_names_who_fell_behind(tmp_path: Path) ->
     )
     text = (tmp_path / "t" / "table.md").read_text()
     assert [path.name for path in written] == ["table.json", "table.md", "runs.jsonl"]
-    assert "| plain | 60.0 ± 10.0 | 90.0 ± 0.0 | **75.0** |" in text
+    assert "| plain | 60.0 ± 10.0 | 90.0 | **75.0** |" in text
     assert "- method, against plain: b (-5.0)" in text
-    assert "20 or 30 rounds, 1 or 2 seeds a cell." in text
+    assert "20 or 30 rounds, 1 or 2 seeds a cell;" in text
     assert "gala reproduce t" in text
     records = json.loads((tmp_path / "t" / "table.json").read_text())
     assert {k: records[9][k] for k in ("row", "column", "mean")} == {"row": "method", "column": "b", "mean": 85.0}
