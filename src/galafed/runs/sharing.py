@@ -18,9 +18,6 @@ from galafed.config import Run
 from galafed.errors import GalafedError
 from galafed.report.words import duration
 
-RUNS_A_PROCESS = 12
-"""After so many runs a process makes room for a fresh one: starting costs seconds, and nothing piles up for ever."""
-
 
 def carry_out(
     runs: Sequence[Run],
@@ -40,10 +37,8 @@ def carry_out(
     work.mkdir(parents=True, exist_ok=True)
     started, count, failed = time.monotonic(), 0, []
     deadline = time.time() + 60 * minutes if minutes else float("inf")
-    pool = ProcessPoolExecutor(
-        jobs, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=RUNS_A_PROCESS
-    )
-    with pool:
+    # Processes stay: some versions of Python hang when a pool replaces one that has done its share of tasks.
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         futures = {pool.submit(_do, run, work / run.run_name, deadline, dict(place)): run for run in runs}
         for future in as_completed(futures):
             name = futures[future].run_name

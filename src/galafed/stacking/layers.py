@@ -18,7 +18,9 @@ from galafed.networks.layers import Dropout, keep_mask
 
 def each_client(function: Callable[..., Tensor], x: Tensor, *stacked: Tensor | None) -> Tensor:
     """function(x_k, …) for every client k; the results [n, B, …] keep channels last."""
-    results = [function(x[k], *(None if value is None else value[k] for value in stacked)) for k in range(x.shape[0])]
+    # Apart by unbind: the gradient of x[k] would be a tensor as large as x, of zeros but for k.
+    own = [[None] * len(x) if value is None else value.unbind() for value in stacked]
+    results = [function(*each) for each in zip(x.unbind(), *own, strict=True)]
     if len(results) == 1:  # no copy
         return results[0].unsqueeze(0)
     if results[0].dim() != 4:
