@@ -13,6 +13,10 @@ LOW = torch.bfloat16
 """The precision of the kernels' products."""
 
 
+FEW = 16
+"""Fewer input channels than this are too few for a product of their own at every tap of a convolution."""
+
+
 def usable(bench: Bench) -> bool:
     """Kernels are written for products in bfloat16 on a GPU; everywhere else plain PyTorch does the work."""
     low = bench.products is LOW and bench.dtype is torch.float32

@@ -180,7 +180,7 @@ def _pool_gradient(
 
 PARTS = 128
 """So many programs of a client share a sum over its pixels."""
-CHANNELS = 16
+CHANNELS = 8
 """Channels a program takes where few numbers are left."""
 
 
@@ -199,8 +199,9 @@ class NormReluPool(torch.autograd.Function):
         m, d = torch.empty(2, n, c, device=x.device)
         grid = (triton.cdiv(c, CHANNELS), n)
         _statistics[grid](
-            sums, m, d, mean, variance, counter, b * height * width, sums.shape[1], momentum, eps, c, CHANNELS, 256
-        )
+            sums, m, d, mean, variance, counter, b * height * width, sums.shape[1], momentum, eps, c, CHANNELS,
+            min(triton.next_power_of_2(sums.shape[1]), 1024), num_warps=8,
+        )  # fmt: skip
         y, place = pooled(x, m, d, weight, bias, flat)
         ctx.save_for_backward(x, place, m, d, weight)
         ctx.flat = flat
