@@ -27,7 +27,7 @@ from galafed.stacking.kernels.linear import descend  # noqa: E402
 from galafed.stacking.kernels.losses import twin_of  # noqa: E402
 from galafed.stacking.kernels.narrow import NarrowProduct  # noqa: E402
 from galafed.stacking.kernels.pooling import NormReluPool, pooled  # noqa: E402
-from galafed.stacking.kernels.rows import Mask, NormReluMask, StackedMask  # noqa: E402
+from galafed.stacking.kernels.rows import Mask, NormReluMask, StackedMask, normalised  # noqa: E402
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 KEYS = [2**62 + 12345, 987654321234]
@@ -108,7 +108,8 @@ def test_convolution_norm_relu_pool(side: int, flat: bool) -> None:
 def test_pool_with_given_statistics() -> None:
     x, scale, shift = draw(1, 2, 6, 6, 16).detach(), draw(1, 16, seed=1), draw(1, 16, seed=2)
     mean, deviation = draw(1, 16, seed=3).detach(), draw(1, 16, seed=4).detach().exp()
-    found, _ = pooled(x, mean, deviation, scale, shift, False)
+    found, places = pooled(x, mean, deviation, scale, shift, False, places=False)
+    assert places.numel() == 0
     z = ((x - mean) * deviation * scale + shift).relu()[0].permute(0, 3, 1, 2)
     close((found[0],), (functional.max_pool2d(z, 3, stride=2, padding=1).permute(0, 2, 3, 1),))
 
@@ -135,6 +136,16 @@ def test_norm_relu_mask(mask: Mask, transposed: bool) -> None:
     close((found, *statistics[0]), (plain, *statistics[1]))
     close(*(torch.autograd.grad(out, (x, lost, scale, shift), gradient) for out in (found, plain)))
     assert counter.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_norm_relu_with_given_statistics(transposed: bool) -> None:
+    x = draw(2, 140, 18).mT if transposed else draw(2, 18, 140)
+    lost, scale, shift, mean = (draw(2, 140, seed=k) for k in range(1, 5))
+    variance = draw(2, 140, seed=5).exp()
+    found = normalised(x, lost, mean, variance, scale, shift, 1e-5)
+    plain = (x + (lost - mean)[:, None]) * (variance + 1e-5).rsqrt()[:, None] * scale[:, None] + shift[:, None]
+    close((found,), (plain.relu(),))
 
 
 def test_dropout_draws_the_same_mask() -> None:
@@ -164,6 +175,7 @@ def test_batches_are_gathered_by_number() -> None:
     order = torch.tensor([[[0, 1], [2, 3]], [[8, 4], [5, 5]]], device=DEVICE)
     factors, offsets = torch.tensor([1.0, 2.0, 3.0], device=DEVICE), torch.tensor([0.0, -1.0, 5.0], device=DEVICE)
     found, chosen = gather(pictures, labels, order, torch.tensor([1], device=DEVICE), factors, offsets, torch.float32)
+    assert chosen is not None
     assert chosen.tolist() == [[8, 4], [5, 5]]
     expected = (pictures[order[1]].float() * factors + offsets).permute(0, 1, 4, 2, 3)
     torch.testing.assert_close(found, expected)

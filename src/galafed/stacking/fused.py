@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from galafed.networks.layers import Dropout
@@ -13,7 +14,7 @@ from galafed.stacking import kernels
 from galafed.stacking.kernels.conv import fits
 from galafed.stacking.kernels.narrow import NarrowLinear, narrow
 from galafed.stacking.kernels.pooling import NormReluPool, pooled
-from galafed.stacking.kernels.rows import MOST_ROWS, Mask, NormReluMask, StackedMask
+from galafed.stacking.kernels.rows import MOST_ROWS, Mask, NormReluMask, StackedMask, normalised
 from galafed.stacking.layers import StackedDropout
 from galafed.stacking.low import LowConv2d, LowLinear
 from galafed.stacking.twins import Twin, twin
@@ -100,12 +101,15 @@ def convolve_norm_relu_pool(convolution: Any, norm: Any, flat: bool, x: Tensor) 
         )  # fmt: skip
     else:
         deviation = (norm.running_var + norm.eps).rsqrt()
-        result, _ = pooled(y, norm.running_mean, deviation, norm.weight, norm.bias, flat)
+        result, _ = pooled(y, norm.running_mean, deviation, norm.weight, norm.bias, flat, places=False)
     return result if flat else result.permute(0, 1, 4, 2, 3)
 
 
 def product_norm_relu_mask(linear: Any, norm: Any, mask: Any, x: Tensor) -> Tensor:
     """A fully connected layer, BatchNorm, ReLU and, where there is one, dropout."""
+    if not (norm.training or torch.is_grad_enabled()):
+        statistics = (norm.running_mean, norm.running_var)
+        return normalised(linear.product(x, None), linear.bias, *statistics, norm.weight, norm.bias, norm.eps)
     if not norm.training or x.shape[1] > MOST_ROWS:
         y: Tensor = norm(linear(x)).relu()
         return y if mask is None else mask(y)

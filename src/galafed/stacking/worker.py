@@ -11,7 +11,6 @@ from galafed.client import Begun, Client
 from galafed.loops import Bench, require
 from galafed.messages import Failure, Job, Reply
 from galafed.stacking import kernels
-from galafed.stacking.bench import FusedBench
 from galafed.stacking.fitting import Member, Workspace
 from galafed.stacking.resident import Resident
 from galafed.stacking.sweeping import images_at_once, shares_passes, sweep_together
@@ -27,9 +26,7 @@ class Worker:
     def __init__(
         self, bench: Bench, resident: Resident, clients: Mapping[str, Client], seed: int, notice: Callable[[str], None]
     ) -> None:
-        low = (bench.network, bench.device, bench.dtype, bench.products)
-        fused = kernels.usable(bench)  # in either case with modules of its own
-        self.bench = FusedBench(*low, compiles=True) if fused else replace(bench)
+        self.bench = _own(bench)
         self._workspace = Workspace(self.bench, resident, notice)
         self._clients = clients
         self._seed = seed
@@ -91,6 +88,15 @@ class Worker:
     def _member(self, begun: Begun) -> Member:
         client = self._clients[begun.job.client]
         return Member(client.name, begun.states, begun.momentum, begun.stream)
+
+
+def _own(bench: Bench) -> Bench:
+    """A bench with modules of its own, on kernels where they can be used."""
+    if not kernels.usable(bench):
+        return replace(bench)
+    from galafed.stacking.bench import FusedBench  # needs triton
+
+    return FusedBench(bench.network, bench.device, bench.dtype, bench.products, compiles=True)
 
 
 def _with_one_model(ready: Sequence[Begun]) -> list[list[Begun]]:

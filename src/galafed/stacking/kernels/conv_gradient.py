@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from galafed.stacking.kernels import FEW
+from galafed.stacking.kernels import FEW, parts
 
 
 @triton.jit
@@ -99,14 +99,14 @@ def _weight_gradient_few(
 
 
 @triton.jit
-def _descend(parts, weight, momentum, low, rate, count, size, mu, decay, BLOCK: tl.constexpr):
+def _descend(gradients, weight, momentum, low, rate, count, size, mu, decay, BLOCK: tl.constexpr):
     """g = Σ over parts, in their order, + decay w; m = mu m + g; w = w - rate m, and w again in low precision."""
     client = tl.program_id(1).to(tl.int64)
     e = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = e < size
     total = tl.zeros((BLOCK,), dtype=tl.float32)
     for part in range(count):
-        total += tl.load(parts + (client * count + part) * size + e, mask=inside, other=0.0)
+        total += tl.load(gradients + (client * count + part) * size + e, mask=inside, other=0.0)
     place = client * size + e
     w = tl.load(weight + place, mask=inside, other=0.0)
     m = mu * tl.load(momentum + place, mask=inside, other=0.0) + total + decay * w
@@ -116,9 +116,9 @@ def _descend(parts, weight, momentum, low, rate, count, size, mu, decay, BLOCK: 
     tl.store(low + place, w.to(low.dtype.element_ty), mask=inside)
 
 
-PROGRAMS = 264
-"""So many programs keep a GPU busy; with few clients, a sum over pixels is cut into more parts to have them."""
-MOST_PARTS = 64
+MOST_PARTS = 256
+COST = {True: 0.0005, False: 0.01}
+"""Of a part, as a share of the whole sum; with few channels a part is small."""
 
 
 def gradient_in_parts(x: Tensor, dy: Tensor, taps: int) -> Tensor:
@@ -129,22 +129,23 @@ def gradient_in_parts(x: Tensor, dy: Tensor, taps: int) -> Tensor:
     at_once = 1 if few else 256 // i  # taps
     pixels_at_once = 128 if few else 64
     groups = 1 if few else triton.cdiv(taps, at_once)
-    parts = min(max(triton.cdiv(PROGRAMS, groups * n), 4), MOST_PARTS)
-    per_part = triton.cdiv(triton.cdiv(pixels, parts), pixels_at_once) * pixels_at_once
-    out = torch.empty(n, parts, taps, i, o, device=x.device, dtype=torch.float32)
+    most = min(MOST_PARTS, triton.cdiv(pixels, pixels_at_once))
+    count = parts(groups * n, 2 if few else 1, x.device, most, COST[few])
+    per_part = triton.cdiv(triton.cdiv(pixels, count), pixels_at_once) * pixels_at_once
+    out = torch.empty(n, count, taps, i, o, device=x.device, dtype=torch.float32)
     shape = (x, dy, out, pixels, height, width, per_part, i, o, k)
     if few:
         depth = triton.next_power_of_2(taps * i)
-        _weight_gradient_few[(parts, n)](*shape, BP=pixels_at_once, BK=depth, num_warps=4, num_stages=2)
+        _weight_gradient_few[(count, n)](*shape, BP=pixels_at_once, BK=depth, num_warps=4, num_stages=2)
     else:
-        _weight_gradient[(groups, parts, n)](*shape, TAPS=at_once, BP=pixels_at_once, num_warps=8, num_stages=3)
+        _weight_gradient[(groups, count, n)](*shape, TAPS=at_once, BP=pixels_at_once, num_warps=8, num_stages=3)
     return out
 
 
 def descend(
-    parts: Tensor, weight: Tensor, momentum: Tensor, low: Tensor, rate: Tensor, *, mu: float, decay: float
+    gradients: Tensor, weight: Tensor, momentum: Tensor, low: Tensor, rate: Tensor, *, mu: float, decay: float
 ) -> None:
     """One step of SGD of weights with the gradient that comes in parts, in place; all lie as [N, K·K, I, O]."""
-    n, count = parts.shape[:2]
-    size = parts[0, 0].numel()
-    _descend[(triton.cdiv(size, 256), n)](parts, weight, momentum, low, rate, count, size, mu, decay, 256)
+    n, count = gradients.shape[:2]
+    size = gradients[0, 0].numel()
+    _descend[(triton.cdiv(size, 256), n)](gradients, weight, momentum, low, rate, count, size, mu, decay, 256)

@@ -117,6 +117,28 @@ def _rows_backward(
     tl.store(dx + client * rows * columns + at, result.to(dx.dtype.element_ty), mask=inside)
 
 
+@triton.jit
+def _normalise(
+    x, y, shift, weight, bias, mean, variance, rows, columns, down, right, eps, BR: tl.constexpr, BC: tl.constexpr
+):  # fmt: skip
+    """y = relu(weight (x + shift - mean) / √(variance + eps) + bias) for BR rows of BC columns."""
+    client = tl.program_id(2).to(tl.int64)
+    r = tl.program_id(0) * BR + tl.arange(0, BR)
+    c = tl.program_id(1) * BC + tl.arange(0, BC)
+    column = client * columns + c
+    real = c < columns
+    scale = tl.load(weight + column, mask=real, other=0.0) / tl.sqrt(
+        tl.load(variance + column, mask=real, other=1.0) + eps
+    )
+    away = tl.load(shift + column, mask=real, other=0.0) - tl.load(mean + column, mask=real, other=0.0)
+    offset = away * scale + tl.load(bias + column, mask=real, other=0.0)
+    inside = (r < rows)[:, None] & real[None, :]
+    place = client * rows * columns
+    value = tl.load(x + place + r[:, None] * down + c[None, :] * right, mask=inside, other=0.0).to(tl.float32)
+    result = tl.maximum(value * scale[None, :] + offset[None, :], 0.0)
+    tl.store(y + place + r[:, None] * columns + c[None, :], result.to(y.dtype.element_ty), mask=inside)
+
+
 @dataclass(frozen=True)
 class Mask:
     """A dropout layer's share and number; a share of 0 keeps everything."""
@@ -180,6 +202,18 @@ class NormReluMask(torch.autograd.Function):
             *x.stride()[1:], *ctx.mask.numbers, high, wide,
         )  # fmt: skip
         return dx, d_shift, d_weight, d_bias, *[None] * 7
+
+
+def normalised(
+    x: Tensor, shift: Tensor, mean: Tensor, variance: Tensor, weight: Tensor, bias: Tensor, eps: float
+) -> Tensor:
+    """relu(BatchNorm(x + shift)) of features x [N, B, D] with given statistics, without a gradient."""
+    n, rows, columns = x.shape
+    y = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    _normalise[(triton.cdiv(rows, 16), triton.cdiv(columns, 128), n)](
+        x, y, shift, weight, bias, mean, variance, rows, columns, *x.stride()[1:], eps, 16, 128
+    )
+    return y
 
 
 MOST_ROWS = 1024
