@@ -21,8 +21,9 @@ from round import Measured
 
 from galafed.runs.garbage import spared
 
-
 WARM_UP = 5
+WINDOW = 10
+"""Memory is told as the peak of so many rounds at a time."""
 
 
 def memory(device: torch.device) -> float:
@@ -64,11 +65,12 @@ def main() -> None:
     left = numpy.array(seconds) - (start + slope * numpy.array(options.clients))
     fit = 1 - float((left**2).sum() / ((numpy.array(seconds) - numpy.mean(seconds)) ** 2).sum())
     run = Measured("stacked", precision, "gala", options.clients[len(options.clients) // 2], options)
+    memory(run.device)
     peaks = {}
     with spared():
         for number in range(options.rounds):
             run.round(number)
-            if number + 1 in (10, options.rounds):
+            if (number + 1) % WINDOW == 0:
                 peaks[number + 1] = memory(run.device)
     result = {
         "device": torch.cuda.get_device_name() if options.device.startswith("cuda") else "CPU",
