@@ -42,6 +42,8 @@ def run(
     device: Name = None,
     precision: Name = None,
     max_clients_at_once: Number = None,
+    participation: Number = None,
+    federation: Folder = None,
     out: Folder = None,
     config: File = None,
     settings: Annotated[UseAppendAction[tuple[str, ...]], arg(name="set", metavar="KEY=VALUE")] = (),
@@ -60,6 +62,8 @@ def run(
         device: cpu, cuda, cuda:N or auto.
         precision: float32, bfloat16 (products alone) or float64.
         max_clients_at_once: How many clients the engine `stacked` trains together; what fits, if not given.
+        participation: Share of the sources that take part in each round.
+        federation: Folder made by 'gala federation init', of an engine with real sites.
         out: The run's folder; runs/NAME if not given.
         config: A TOML file with settings; flags win over it.
         settings: Any other setting, for example gala.tau=0.5 or training.lr=0.02; may be repeated.
@@ -70,7 +74,10 @@ def run(
     names = {"benchmark": benchmark, "target": target, "algorithm": algorithm, "engine": engine, "device": device}
     named = names | {"precision": precision}
     flags: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
+    if federation is not None:
+        flags["federation"] = str(federation.absolute())
     numbers = {"rounds": rounds, "seed": seed, "max_clients_at_once": max_clients_at_once}
+    numbers |= {"participation": participation}
     settings = (*(f"{key}={value}" for key, value in numbers.items() if value is not None), *settings)
     resolved = resolve(_values(config, flags, settings))
     folder = out or RUNS / resolved.run_name

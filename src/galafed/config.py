@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from galafed.errors import ConfigError
+from galafed.participation import Rule
 from galafed.poison import Poison
 from galafed.registry import unknown
 
@@ -143,6 +144,12 @@ class Run:
     """How many sources must answer each question for a round to count."""
     timeout: float = 0.0
     """Seconds a client may take for a task; 0 waits for ever."""
+    participation: float = 1.0
+    """Share of the sources that take part in each round."""
+    participation_by: Rule = "uniform"
+    """How they are drawn: all alike, or by what is known of their relevance."""
+    federation: str = ""
+    """Folder of the federation whose sites do the work; of an engine that has sites."""
     evaluate_every: int = 1
     keep_checkpoints: int = 3
     selection: Literal["discrepancy", "entropy", "information"] = "discrepancy"
@@ -161,6 +168,8 @@ class Run:
         at_least("max_clients_at_once", self.max_clients_at_once, 0)
         at_least("quorum", self.quorum, 1)
         at_least("timeout", self.timeout, 0)
+        if not 0 < self.participation <= 1:
+            raise ConfigError(f"participation = {self.participation}: must be above 0 and at most 1")
         at_least("evaluate_every", self.evaluate_every, 1)
         at_least("keep_checkpoints", self.keep_checkpoints, 1)
         if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
@@ -174,11 +183,16 @@ class Run:
         poison = values.pop("poison")
         if poison["sources"]:  # else a run is what it was before there was poison, down to its name
             values["poison"] = poison | {"sources": list(poison["sources"])}
+        for key, usual in LATER.items():
+            if values[key] == usual:
+                del values[key]
         return values | {name: table for name, table in tables.items() if table}
 
     def hash(self) -> str:
         """A fingerprint of the whole configuration."""
-        text = json.dumps(self.to_dict(), sort_keys=True)
+        values = self.to_dict()
+        values.pop("federation", None)  # where the sites are does not decide the outcome
+        text = json.dumps(values, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property
@@ -186,6 +200,9 @@ class Run:
         """A folder name that tells runs apart: benchmark, target, algorithm, seed and fingerprint."""
         return f"{self.benchmark}-{self.target}-{self.algorithm}-s{self.seed}-{self.hash()[:8]}"
 
+
+LATER: Mapping[str, Any] = {"participation": 1.0, "participation_by": "uniform", "federation": ""}
+"""Settings that came after the first runs; with these values a run is what it was before, down to its name."""
 
 TABLES = ("settings", "benchmark_settings")
 
@@ -244,6 +261,11 @@ def resolve(values: Mapping[str, Any]) -> Run:
         raise ConfigError(
             f"{algorithm_name} puts the data of all domains in one place, and the engine {run.engine!r} leaves it at "
             "the sites: take the engine 'serial', or a federated algorithm (gala ls algorithms)"
+        )
+    if algorithm.needs_two_sources and len(sources) < 2 and engines.get(run.engine).federated:
+        raise ConfigError(
+            f"{algorithm_name} needs two sources, and a site's images cannot be cut in two from here: name another "
+            "source, or take the engine 'serial'"
         )
     return dataclasses.replace(run, target=target, sources=sources, network=network)
 
