@@ -53,6 +53,9 @@ class FlowerFolder:
         keys = ("--ssl-keyfile", server / "server.key", "--enable-supernode-auth", "--database", server / "link.db")
         return ["flower-superlink", *certificates, *keys, "--host", self.host, "--port", self.port]
 
+    def own_node_command(self, site: str) -> list[str | Path | int]:
+        return ["python", "-m", "galafed.flower.node", self.address, self.kit(site) / "site.toml"]
+
     def node_command(self, site: str, port: int) -> list[str | Path | int]:
         """The SuperNode of a site; `port`, on the site's own machine, is where its processes meet."""
         kit = self.kit(site)

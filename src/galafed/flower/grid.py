@@ -40,7 +40,9 @@ class GridQuestions:
         for name in sorted(requests.keys() - nodes.keys()):
             arrived(name, None, "no node of this name is connected to the SuperLink")
         asked = [name for name in sorted(requests) if name in nodes]
-        contents = {id(request): pack(request) for request in requests.values()}  # a broadcast is packed and stored once
+        contents = {
+            id(request): pack(request) for request in requests.values()
+        }  # a broadcast is packed and stored once
         waiting: dict[str, str] = {}
         for name in asked:
             group = f"{'target' if name == self.target else 'source'}:{name}"

@@ -63,7 +63,9 @@ class Relay:
         """One conversation; a site leaves `waiting` when something is known of it."""
         connection = self._connected()
         bodies = list({id(request): request for request in waiting.values()}.values())  # a broadcast goes out once
-        places = {name: next(k for k, body in enumerate(bodies) if body is request) for name, request in waiting.items()}
+        places = {
+            name: next(k for k, body in enumerate(bodies) if body is request) for name, request in waiting.items()
+        }
         connection.settimeout(timeout + GRACE if timeout else None)
         frames.send(connection, {"timeout": timeout, "sites": places}, bodies)
         while waiting:

@@ -17,6 +17,7 @@ from galafed.errors import QuorumError
 from galafed.flower import BUNDLE
 from galafed.flower.folder import CONNECTION, FlowerFolder, make_folder
 from galafed.flower.processes import BIN, Processes, answers, environment, free_port
+from galafed.flower.resident import socket_of
 
 START = 60.0
 """Seconds a SuperLink has to come up."""
@@ -82,7 +83,13 @@ class Loopback(Temporary):
         register(federation)
         for name in federation.sites:
             home = environment(federation.kit(name) / "home")
-            self.processes.start(f"supernode-{name}", federation.node_command(name, free_port()), home)
+            self.processes.start(
+                f"supernode-{name}",
+                federation.node_command(name, free_port())
+                if os.environ.get("STOCK")
+                else federation.own_node_command(name),
+                home,
+            )
 
     def submit(self, relay: Path) -> None:
         """Have the SuperLink run the app."""
@@ -115,6 +122,12 @@ class Simulation(Temporary):
         federation = f"num-supernodes={len(self._sites)} client-resources-num-cpus={self._cores}"
         submit(self._home, settings, "--federation-config", federation)
 
+    def close(self) -> None:
+        """Ray kills the workers, so that they cannot tidy up after themselves."""
+        super().close()
+        for number in range(self._workers):
+            shutil.rmtree(socket_of(f"{self.folder}/{number}").parent, ignore_errors=True)
+
 
 def register(federation: FlowerFolder) -> None:
     """Tell the SuperLink the keys of its sites."""
@@ -126,7 +139,9 @@ def register(federation: FlowerFolder) -> None:
 
 def submit(home: Path, settings: Mapping[str, str | int], *more: str) -> None:
     """`flwr run` on our app."""
-    values = " ".join(f'{key}="{value}"' if isinstance(value, str) else f"{key}={value}" for key, value in settings.items())
+    values = " ".join(
+        f'{key}="{value}"' if isinstance(value, str) else f"{key}={value}" for key, value in settings.items()
+    )
     command = [str(BIN / "flwr"), "run", str(BUNDLE), CONNECTION, "--run-config", values, *more]
     done = subprocess.run(command, env=environment(home), capture_output=True, text=True)  # noqa: S603 - our own command
     if done.returncode:
