@@ -1,0 +1,137 @@
+"""Flower's runtimes as the engine uses them: a simulation, a temporary federation on this machine, or one that is there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import tomli_w
+
+from galafed.errors import QuorumError
+from galafed.flower import BUNDLE
+from galafed.flower.folder import CONNECTION, FlowerFolder, make_folder
+from galafed.flower.processes import BIN, Processes, answers, environment, free_port
+
+START = 60.0
+"""Seconds a SuperLink has to come up."""
+
+
+class Existing:
+    """A SuperLink that runs already, with the nodes that are connected to it."""
+
+    def __init__(self, folder: FlowerFolder) -> None:
+        if not answers(folder.host, folder.port):
+            raise QuorumError(
+                f"no SuperLink answers at {folder.address}: start it with 'gala federation start {folder.path}', and go "
+                "on with 'gala resume'"
+            )
+        self._home = folder.home
+
+    def submit(self, relay: Path) -> None:
+        """Have the SuperLink run the app."""
+        submit(self._home, {"relay": str(relay)})
+
+    def trouble(self) -> str:
+        """What runs elsewhere is not ours to see."""
+        return ""
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+
+class Temporary:
+    """Processes on this machine that live as long as the run."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="galafed-flower-"))
+        self.processes = Processes(self.folder / "logs")
+
+    def trouble(self) -> str:
+        """A process that has ended."""
+        return self.processes.trouble()
+
+    def close(self) -> None:
+        """End the processes and remove their files."""
+        self.processes.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _wait_for_link(self, host: str, port: int) -> None:
+        deadline = time.monotonic() + START
+        while not answers(host, port):
+            if (trouble := self.trouble()) or time.monotonic() > deadline:
+                self.close()
+                raise QuorumError(f"Flower's SuperLink did not start. {trouble}")
+            time.sleep(0.1)
+
+
+class Loopback(Temporary):
+    """A whole deployment on this machine: a SuperLink and a SuperNode for each site, TLS, registered keys."""
+
+    def __init__(self, sites: Mapping[str, str]) -> None:
+        super().__init__()
+        federation = make_folder(self.folder / "federation", sites, port=free_port())
+        self.federation = federation
+        self.processes.start("superlink", federation.link_command(), environment(federation.home))
+        self._wait_for_link(federation.host, federation.port)
+        register(federation)
+        for name in federation.sites:
+            home = environment(federation.kit(name) / "home")
+            self.processes.start(f"supernode-{name}", federation.node_command(name, free_port()), home)
+
+    def submit(self, relay: Path) -> None:
+        """Have the SuperLink run the app."""
+        submit(self.federation.home, {"relay": str(relay)})
+
+
+class Simulation(Temporary):
+    """Flower's simulation runtime: Ray works through simulated nodes."""
+
+    def __init__(self, sites: Mapping[str, str], *, threads: int) -> None:
+        super().__init__()
+        cores = len(os.sched_getaffinity(0))
+        self._workers = max(1, cores // threads)
+        self._cores = cores // self._workers
+        self._sites = sites
+        self._home = self.folder / "home"
+        self._home.mkdir()
+        port = free_port()
+        connection = {"address": f"127.0.0.1:{port}", "insecure": True}
+        flower = {"superlink": {"default": CONNECTION, CONNECTION: connection}}
+        (self._home / "config.toml").write_text(tomli_w.dumps(flower))
+        command = ["flower-superlink", "--insecure", "--simulation", "--host", "127.0.0.1", "--port", port]
+        self.processes.start("superlink", command, environment(self._home))
+        self._wait_for_link("127.0.0.1", port)
+
+    def submit(self, relay: Path) -> None:
+        """Have the simulation run the app with a node for each site."""
+        target = next((name for name, role in self._sites.items() if role == "target"), "")
+        settings = {"relay": str(relay), "workspace": str(self.folder), "target": target, "workers": self._workers}
+        federation = f"num-supernodes={len(self._sites)} client-resources-num-cpus={self._cores}"
+        submit(self._home, settings, "--federation-config", federation)
+
+
+def register(federation: FlowerFolder) -> None:
+    """Tell the SuperLink the keys of its sites."""
+    command = [sys.executable, "-m", "galafed.flower.register", str(federation.path)]
+    done = subprocess.run(command, env=environment(federation.home), capture_output=True, text=True)  # noqa: S603
+    if done.returncode:
+        raise QuorumError(f"the SuperLink did not take the keys of the sites: {_last_line(done)}")
+
+
+def submit(home: Path, settings: Mapping[str, str | int], *more: str) -> None:
+    """`flwr run` on our app."""
+    values = " ".join(f'{key}="{value}"' if isinstance(value, str) else f"{key}={value}" for key, value in settings.items())
+    command = [str(BIN / "flwr"), "run", str(BUNDLE), CONNECTION, "--run-config", values, *more]
+    done = subprocess.run(command, env=environment(home), capture_output=True, text=True)  # noqa: S603 - our own command
+    if done.returncode:
+        raise QuorumError(f"Flower did not take the run: {_last_line(done)}")
+
+
+def _last_line(done: subprocess.CompletedProcess[str]) -> str:
+    return next(iter(reversed((done.stderr + done.stdout).strip().splitlines())), "it said nothing")
