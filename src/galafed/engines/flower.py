@@ -14,7 +14,7 @@ from galafed.errors import ConfigError
 
 if TYPE_CHECKING:
     from galafed.engines.remote import Transport
-    from galafed.flower.relay import Runtime
+    from galafed.sites.relay import Runtime
 
 LOOPBACK = "loopback"
 """In place of a federation's folder: a whole deployment on this machine, for as long as the run lasts."""
@@ -36,7 +36,7 @@ class Flower(Remote):
             return _inside[-1]
         if importlib.util.find_spec("flwr") is None:
             raise ConfigError("the engine 'flower' needs Flower: pip install 'galafed[flower]'")
-        from galafed.flower.relay import Relay
+        from galafed.sites.relay import Relay
 
         return Relay(self._runtime)
 

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 PATIENCE = 600.0
 """Seconds a site may take where the run sets no time-out: a site that is gone must not stop the others for ever."""
 
-PROBE = 2.0
-"""Seconds in which a site that kept silent before must say that it is there."""
-
 SPOOLED = 2**20
 """Answers of more bytes wait in files."""
 
@@ -55,6 +52,8 @@ class Remote(Engine):
     """Clients are sites that keep their data and memory; this side asks, waits, and drops what is not an answer."""
 
     federated: ClassVar[bool] = True
+    probe_seconds: ClassVar[float] = 2.0
+    """In which a site that kept silent before must say that it is there."""
 
     def __init__(self, *, bench: Bench, data: Mapping[str, Images], seed: int, config: Run | None = None) -> None:
         if config is None:
@@ -108,7 +107,7 @@ class Remote(Engine):
         if not suspects:
             return {}
         ping = wire.encode(wire.Request(self._run, self._attempt, self._next(), wire.Ping()))
-        heard = self._exchange(dict.fromkeys(suspects, ping), min(deadline, time.monotonic() + PROBE))
+        heard = self._exchange(dict.fromkeys(suspects, ping), min(deadline, time.monotonic() + self.probe_seconds))
         self._silent -= {name for name, answer in heard.items() if isinstance(answer, wire.Answer)}
         gone = "it has not answered since an earlier question"
         return {name: Failure(name, task, "lost", gone) for name in suspects if name in self._silent}

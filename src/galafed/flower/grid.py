@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from flwr.app import DEFAULT_TTL, Message
 
-from galafed.flower.frames import Bytes
+from galafed.sites.frames import Bytes
 from galafed.flower.records import pack, unpack
 
 if TYPE_CHECKING:

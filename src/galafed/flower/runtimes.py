@@ -16,7 +16,7 @@ import tomli_w
 from galafed.errors import QuorumError
 from galafed.flower import BUNDLE
 from galafed.flower.folder import CONNECTION, FlowerFolder, make_folder
-from galafed.flower.processes import BIN, Processes, answers, environment, free_port
+from galafed.sites.processes import BIN, Processes, answers, environment, free_port
 
 START = 60.0
 """Seconds a SuperLink has to come up."""

@@ -9,7 +9,7 @@ from typing import Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from galafed.flower import frames
+from galafed.sites import frames
 from galafed.flower.grid import GridQuestions
 
 PATIENCE = 60.0

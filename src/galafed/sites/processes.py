@@ -39,7 +39,7 @@ class Processes:
         logs.mkdir(parents=True, exist_ok=True)
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self._keeper = subprocess.Popen(  # noqa: S603 - our own program
-            [sys.executable, "-m", "galafed.flower.keeper"], stdin=subprocess.PIPE, process_group=0, cwd="/"
+            [sys.executable, "-m", "galafed.sites.keeper"], stdin=subprocess.PIPE, process_group=0, cwd="/"
         )
 
     def start(self, name: str, command: Sequence[str | Path | int], env: Mapping[str, str]) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from galafed.errors import QuorumError
-from galafed.flower import frames
+from galafed.sites import frames
 from galafed.messages import Failure
 
 JOIN = 120.0
