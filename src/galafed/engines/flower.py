@@ -14,10 +14,11 @@ from galafed.errors import ConfigError
 
 if TYPE_CHECKING:
     from galafed.engines.remote import Transport
-    from galafed.flower.relay import Runtime
+    from galafed.sites.relay import Runtime
 
-LOOPBACK = "loopback"
-"""In place of a federation's folder: a whole deployment on this machine, for as long as the run lasts."""
+LOOPBACK = {"loopback": False, "supernodes": True}
+"""In place of a federation's folder: a deployment on this machine, for as long as the run lasts, with our own nodes or
+with Flower's SuperNodes."""
 
 _inside: list[Transport] = []
 
@@ -27,7 +28,7 @@ class Flower(Remote):
     """Without a federation, Flower simulates the sites; the run stays in this process, and Flower passes bytes on."""
 
     name: ClassVar[str]
-    summary: ClassVar[str] = "sites on Flower, simulated or real (--federation FOLDER or loopback); galafed[flower]"
+    summary: ClassVar[str] = "sites on Flower, simulated or real (--federation FOLDER, or loopback); galafed[flower]"
     probe_seconds: ClassVar[float] = 30.0
 
     def connect(self) -> Transport:
@@ -36,7 +37,7 @@ class Flower(Remote):
             return _inside[-1]
         if importlib.util.find_spec("flwr") is None:
             raise ConfigError("the engine 'flower' needs Flower: pip install 'galafed[flower]'")
-        from galafed.flower.relay import Relay
+        from galafed.sites.relay import Relay
 
         return Relay(self._runtime)
 
@@ -50,8 +51,8 @@ class Flower(Remote):
             if importlib.util.find_spec("ray") is None:
                 raise ConfigError("Flower's simulation needs Ray: pip install 'galafed[flower]'")
             return Simulation(sites, threads=config.threads)
-        if config.federation == LOOPBACK:
-            return Loopback(sites)
+        if config.federation in LOOPBACK:
+            return Loopback(sites, supernodes=LOOPBACK[config.federation])
         federation = read_folder(Path(config.federation))
         if strangers := sites.keys() - set(federation.sites):
             raise ConfigError(f"{config.federation} has no site called {min(strangers)!r}: it has {federation.sites}")

@@ -53,11 +53,12 @@ class FlowerFolder:
         keys = ("--ssl-keyfile", server / "server.key", "--enable-supernode-auth", "--database", server / "link.db")
         return ["flower-superlink", *certificates, *keys, "--host", self.host, "--port", self.port]
 
-    def own_node_command(self, site: str) -> list[str | Path | int]:
+    def node_command(self, site: str) -> list[str | Path | int]:
+        """Our own node: the site itself, which answers in its own process."""
         return ["python", "-m", "galafed.flower.node", self.address, self.kit(site) / "site.toml"]
 
-    def node_command(self, site: str, port: int) -> list[str | Path | int]:
-        """The SuperNode of a site; `port`, on the site's own machine, is where its processes meet."""
+    def supernode_command(self, site: str, port: int) -> list[str | Path | int]:
+        """Flower's SuperNode; `port`, on the site's own machine, is where its processes meet."""
         kit = self.kit(site)
         trust = ("--root-certificates", kit / "ca.crt", "--auth-supernode-private-key", kit / "node.key")
         own = ("--node-config", f'site="{kit / "site.toml"}"', "--host", "127.0.0.1", "--port", port)

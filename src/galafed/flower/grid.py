@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from flwr.app import DEFAULT_TTL, Message
 
-from galafed.flower.frames import Bytes
 from galafed.flower.records import pack, unpack
+from galafed.sites.frames import Bytes
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid

@@ -1,7 +1,7 @@
 """A node for Flower's SuperLink that is the site itself: `python -m galafed.flower.node ADDRESS SITE.toml`.
 
-It speaks to the SuperLink with Flower's own client, TLS and key, as `flower-supernode` does, but answers a message in this
-process: none is started for it, and of the app that the server ships not a line is executed.
+It speaks to the SuperLink with Flower's own client, TLS and key, as `flower-supernode` does, but answers a message in
+this process: none is started for it, and of the app that the server ships not a line is executed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
@@ -57,7 +57,7 @@ def _messages(line: Any) -> Iterator[Message]:
                 names = [each.object_id for each in iterate_object_tree(tree)]
                 contents = pull_objects(names, pull_object_fn=partial(pull, run))
                 confirm(run, message.metadata.message_id)
-                whole = inflate_object_from_contents(tree.object_id, contents)
+                whole = cast(Message, inflate_object_from_contents(tree.object_id, contents))
                 whole.metadata.__dict__["_message_id"] = tree.object_id
                 yield whole
                 continue

@@ -51,4 +51,5 @@ def run(questions: GridQuestions, run_config: Mapping[str, Any]) -> None:
     folder = Path(str(run_config.get("out") or Path("runs") / config.run_name)).absolute()
     console().print(f"the run's folder is {folder}")
     with inside(GridTransport(questions)):
-        start(config, folder, PlainDisplay(console()))
+        display: Any = PlainDisplay(console())
+        start(config, folder, display)

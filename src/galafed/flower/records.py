@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flwr.app import Array, ArrayRecord, RecordDict
 
-from galafed.flower.frames import Bytes
+from galafed.sites.frames import Bytes
 
 RECORD = "galafed"
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from galafed.flower import frames
+from galafed.sites import frames
 
 IDLE = 900.0
 """Seconds without a question after which a worker ends."""

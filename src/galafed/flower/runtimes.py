@@ -1,4 +1,4 @@
-"""Flower's runtimes as the engine uses them: a simulation, a temporary federation on this machine, or one that is there."""
+"""Flower's runtimes as the engine uses them: a simulation, a federation on this machine, or one that is there."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ import tomli_w
 
 from galafed.errors import QuorumError
 from galafed.flower import BUNDLE
+from galafed.flower.environment import environment
 from galafed.flower.folder import CONNECTION, FlowerFolder, make_folder
-from galafed.flower.processes import BIN, Processes, answers, environment, free_port
 from galafed.flower.resident import socket_of
+from galafed.sites.processes import BIN, Processes, answers, free_port
 
 START = 60.0
 """Seconds a SuperLink has to come up."""
@@ -29,8 +30,8 @@ class Existing:
     def __init__(self, folder: FlowerFolder) -> None:
         if not answers(folder.host, folder.port):
             raise QuorumError(
-                f"no SuperLink answers at {folder.address}: start it with 'gala federation start {folder.path}', and go "
-                "on with 'gala resume'"
+                f"no SuperLink answers at {folder.address}: start it with 'gala federation start {folder.path}', then "
+                "go on with 'gala resume'"
             )
         self._home = folder.home
 
@@ -72,9 +73,9 @@ class Temporary:
 
 
 class Loopback(Temporary):
-    """A whole deployment on this machine: a SuperLink and a SuperNode for each site, TLS, registered keys."""
+    """A whole deployment on this machine: a SuperLink and a node for each site, TLS, registered keys."""
 
-    def __init__(self, sites: Mapping[str, str]) -> None:
+    def __init__(self, sites: Mapping[str, str], *, supernodes: bool = False) -> None:
         super().__init__()
         federation = make_folder(self.folder / "federation", sites, port=free_port())
         self.federation = federation
@@ -82,14 +83,8 @@ class Loopback(Temporary):
         self._wait_for_link(federation.host, federation.port)
         register(federation)
         for name in federation.sites:
-            home = environment(federation.kit(name) / "home")
-            self.processes.start(
-                f"supernode-{name}",
-                federation.node_command(name, free_port())
-                if os.environ.get("STOCK")
-                else federation.own_node_command(name),
-                home,
-            )
+            command = federation.supernode_command(name, free_port()) if supernodes else federation.node_command(name)
+            self.processes.start(f"node-{name}", command, environment(federation.kit(name) / "home"))
 
     def submit(self, relay: Path) -> None:
         """Have the SuperLink run the app."""
@@ -111,14 +106,23 @@ class Simulation(Temporary):
         connection = {"address": f"127.0.0.1:{port}", "insecure": True}
         flower = {"superlink": {"default": CONNECTION, CONNECTION: connection}}
         (self._home / "config.toml").write_text(tomli_w.dumps(flower))
-        command = ["flower-superlink", "--insecure", "--simulation", "--host", "127.0.0.1", "--port", port]
+        command: list[str | int] = [
+            "flower-superlink",
+            "--insecure",
+            "--simulation",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            port,
+        ]
         self.processes.start("superlink", command, environment(self._home))
         self._wait_for_link("127.0.0.1", port)
 
     def submit(self, relay: Path) -> None:
         """Have the simulation run the app with a node for each site."""
         target = next((name for name, role in self._sites.items() if role == "target"), "")
-        settings = {"relay": str(relay), "workspace": str(self.folder), "target": target, "workers": self._workers}
+        settings: dict[str, str | int] = {"relay": str(relay)}
+        settings |= {"workspace": str(self.folder), "target": target, "workers": self._workers}
         federation = f"num-supernodes={len(self._sites)} client-resources-num-cpus={self._cores}"
         submit(self._home, settings, "--federation-config", federation)
 

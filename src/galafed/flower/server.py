@@ -9,8 +9,8 @@ from typing import Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from galafed.flower import frames
 from galafed.flower.grid import GridQuestions
+from galafed.sites import frames
 
 PATIENCE = 60.0
 """Seconds that sites have to connect before the first question goes without them."""

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from galafed.flower import frames
+from galafed.sites import frames
 
 Handler = Callable[[bytes], bytes]
 """What a site does: a request in, an answer out."""

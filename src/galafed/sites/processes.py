@@ -1,4 +1,4 @@
-"""Flower's programs as child processes that never outlive the one who started them."""
+"""Programs of Flower or FLARE as child processes that never outlive the one who started them."""
 
 from __future__ import annotations
 
@@ -14,25 +14,8 @@ from pathlib import Path
 
 BIN = Path(sys.executable).parent
 
-ENVIRONMENT = {
-    "FLWR_TELEMETRY_ENABLED": "0",
-    "FLWR_DISABLE_UPDATE_CHECK": "1",
-    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.05",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "OMP_WAIT_POLICY": "passive",
-}
-"""Nothing is reported to anybody, nothing is installed on the way, and a waiting task is seen at once."""
-
-
 GRACE = 8.0
 """Seconds between asking processes to end and killing them; Ray takes a few."""
-
-
-def environment(home: Path) -> dict[str, str]:
-    """What Flower's programs see: they find each other by name, and keep their files under `home`."""
-    path = f"{BIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-    return os.environ | ENVIRONMENT | {"PATH": path, "FLWR_HOME": str(home)}
 
 
 class Processes:
@@ -43,11 +26,11 @@ class Processes:
         logs.mkdir(parents=True, exist_ok=True)
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self._keeper = subprocess.Popen(
-            [sys.executable, "-m", "galafed.flower.keeper"], stdin=subprocess.PIPE, process_group=0, cwd="/"
+            [sys.executable, "-m", "galafed.sites.keeper"], stdin=subprocess.PIPE, process_group=0, cwd="/"
         )
 
     def start(self, name: str, command: Sequence[str | Path | int], env: Mapping[str, str]) -> None:
-        """Start a program of Flower's."""
+        """Start a program that is installed beside this one."""
         with (self.logs / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(  # noqa: S603 - our own command
                 [str(BIN / str(command[0])), *map(str, command[1:])],
@@ -55,7 +38,7 @@ class Processes:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                cwd="/",  # a module in the user's folder must not shadow one of Flower's
+                cwd="/",  # a module in the user's folder must not shadow one of theirs
                 process_group=self._keeper.pid,
             )
 

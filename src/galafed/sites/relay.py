@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Protocol
 
 from galafed.errors import QuorumError
-from galafed.flower import frames
 from galafed.messages import Failure
+from galafed.sites import frames
 
 JOIN = 120.0
 """Seconds Flower has to start our server app."""
