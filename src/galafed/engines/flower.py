@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -14,6 +15,7 @@ from galafed.errors import ConfigError
 
 if TYPE_CHECKING:
     from galafed.engines.remote import Transport
+    from galafed.messages import Failure, Job, Reply
     from galafed.sites.relay import Runtime
 
 LOOPBACK = {"loopback": False, "supernodes": True}
@@ -30,6 +32,7 @@ class Flower(Remote):
     name: ClassVar[str]
     summary: ClassVar[str] = "sites on Flower, simulated or real (--federation FOLDER, or loopback); galafed[flower]"
     probe_seconds: ClassVar[float] = 30.0
+    _asked_all = False
 
     def connect(self) -> Transport:
         """Flower is started or found when the first question is sent."""
@@ -50,13 +53,32 @@ class Flower(Remote):
         if not config.federation:
             if importlib.util.find_spec("ray") is None:
                 raise ConfigError("Flower's simulation needs Ray: pip install 'galafed[flower]'")
-            return Simulation(sites, threads=config.threads)
+            return Simulation(sites, self._state(), threads=config.threads)
         if config.federation in LOOPBACK:
-            return Loopback(sites, supernodes=LOOPBACK[config.federation])
+            return Loopback(sites, self._state(), supernodes=LOOPBACK[config.federation])
         federation = read_folder(Path(config.federation))
         if strangers := sites.keys() - set(federation.sites):
             raise ConfigError(f"{config.federation} has no site called {min(strangers)!r}: it has {federation.sites}")
         return Existing(federation)
+
+    def _state(self) -> Path:
+        """Where the sites of a temporary federation keep what a resumed run needs."""
+        from galafed.benchmarks.store import cache_folder
+
+        return cache_folder() / "sites" / self.config.hash()[:16]
+
+    def dispatch(
+        self, jobs: Sequence[Job], timeout: float | None, progress: Callable[[int], None]
+    ) -> list[Reply | Failure]:
+        answers = super().dispatch(jobs, timeout, progress)
+        # The test of the last round is a run's last question.
+        self._asked_all = jobs[0].round + 1 == self.config.rounds and jobs[0].task.name == "evaluate"
+        return answers
+
+    def close(self) -> None:
+        super().close()
+        if self._asked_all and not Path(self.config.federation).is_absolute():
+            shutil.rmtree(self._state(), ignore_errors=True)
 
 
 @contextmanager

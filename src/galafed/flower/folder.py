@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import tomli_w
 
 from galafed.errors import ConfigError
 from galafed.runs.files import new_folder
+
+if TYPE_CHECKING:
+    from galafed.sites.policy import Policy
 
 SETTINGS = "flower.toml"
 CONNECTION = "galafed"
@@ -53,20 +57,28 @@ class FlowerFolder:
         keys = ("--ssl-keyfile", server / "server.key", "--enable-supernode-auth", "--database", server / "link.db")
         return ["flower-superlink", *certificates, *keys, "--host", self.host, "--port", self.port]
 
-    def node_command(self, site: str) -> list[str | Path | int]:
-        """Our own node: the site itself, which answers in its own process."""
-        return ["python", "-m", "galafed.flower.node", self.address, self.kit(site) / "site.toml"]
+    def node_command(self, site: str, state: Path) -> list[str | Path | int]:
+        """Our own node: the site itself, which answers in its own process and keeps its files in `state`."""
+        return ["python", "-m", "galafed.flower.node", self.address, self.kit(site) / "site.toml", state]
 
-    def supernode_command(self, site: str, port: int) -> list[str | Path | int]:
+    def supernode_command(self, site: str, state: Path, port: int) -> list[str | Path | int]:
         """Flower's SuperNode; `port`, on the site's own machine, is where its processes meet."""
         kit = self.kit(site)
         trust = ("--root-certificates", kit / "ca.crt", "--auth-supernode-private-key", kit / "node.key")
-        own = ("--node-config", f'site="{kit / "site.toml"}"', "--host", "127.0.0.1", "--port", port)
+        config = f'site="{kit / "site.toml"}" state="{state}"'
+        own = ("--node-config", config, "--host", "127.0.0.1", "--port", port)
         return ["flower-supernode", "--superlink", self.address, *trust, *own]
 
 
-def make_folder(path: Path, sites: Mapping[str, str], *, host: str = "127.0.0.1", port: int = 9092) -> FlowerFolder:
-    """Make keys, certificates and kits for named sites and their roles."""
+def make_folder(
+    path: Path,
+    sites: Mapping[str, str],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 9092,
+    allow: Policy | None = None,
+) -> FlowerFolder:
+    """Make keys, certificates and kits for named sites and their roles; `allow` is written into each site's file."""
     from galafed.flower.keys import make_certificates, make_node_key
 
     if path.exists():
@@ -83,7 +95,8 @@ def make_folder(path: Path, sites: Mapping[str, str], *, host: str = "127.0.0.1"
             kit.mkdir(parents=True)
             make_node_key(kit)
             (kit / "ca.crt").write_bytes(authority)
-            (kit / "site.toml").write_text(tomli_w.dumps({"name": name, "role": role}))
+            limits = {"allow": asdict(allow)} if allow else {}
+            (kit / "site.toml").write_text(tomli_w.dumps({"name": name, "role": role, **limits}))
         connection = {"address": folder.address, "root-certificates": str(path.resolve() / "server" / "ca.crt")}
         flower = {"superlink": {"default": CONNECTION, CONNECTION: connection}}
         (folder.home / "config.toml").write_text(tomli_w.dumps(flower))

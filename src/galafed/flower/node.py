@@ -1,4 +1,4 @@
-"""A node for Flower's SuperLink that is the site itself: `python -m galafed.flower.node ADDRESS SITE.toml`.
+"""A node for Flower's SuperLink that is the site itself: `python -m galafed.flower.node ADDRESS SITE.toml STATE`.
 
 It speaks to the SuperLink with Flower's own client, TLS and key, as `flower-supernode` does, but answers a message in
 this process: none is started for it, and of the app that the server ships not a line is executed.
@@ -80,9 +80,8 @@ def main() -> None:
     from galafed.sites.site import Site
 
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # what a site keeps is written whole
-    address, file = sys.argv[1], Path(sys.argv[2]).absolute()
-    kit = file.parent
-    serve(address, kit / "ca.crt", kit / "node.key", Site(read_settings(file), kit).handle)
+    address, file, state = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+    serve(address, file.parent / "ca.crt", file.parent / "node.key", Site(read_settings(file), state).handle)
 
 
 if __name__ == "__main__":

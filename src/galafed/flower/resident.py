@@ -23,6 +23,10 @@ START = 120.0
 """Seconds in which a worker must come up."""
 
 
+_started: list[subprocess.Popen[bytes]] = []
+"""Workers outlive the process that starts them; Python would complain of one that it forgets."""
+
+
 class WorkerError(Exception):
     """The worker cannot be started, or did not answer."""
 
@@ -97,6 +101,7 @@ def _start(path: Path, program: Sequence[str]) -> None:
             worker = subprocess.Popen(  # noqa: S603 - our own program
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
             )
+        _started.append(worker)
         deadline = time.monotonic() + START
         while not path.exists():
             if worker.poll() is not None:

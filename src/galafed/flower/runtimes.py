@@ -50,7 +50,9 @@ class Existing:
 class Temporary:
     """Processes on this machine that live as long as the run."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: Path) -> None:
+        self.state = state
+        """Where sites keep what they must find again when the run is resumed."""
         self.folder = Path(tempfile.mkdtemp(prefix="galafed-flower-"))
         self.processes = Processes(self.folder / "logs")
 
@@ -75,15 +77,19 @@ class Temporary:
 class Loopback(Temporary):
     """A whole deployment on this machine: a SuperLink and a node for each site, TLS, registered keys."""
 
-    def __init__(self, sites: Mapping[str, str], *, supernodes: bool = False) -> None:
-        super().__init__()
-        federation = make_folder(self.folder / "federation", sites, port=free_port())
+    def __init__(self, sites: Mapping[str, str], state: Path, *, supernodes: bool = False) -> None:
+        from galafed.sites.policy import EVERYTHING
+
+        super().__init__(state)
+        federation = make_folder(self.folder / "federation", sites, port=free_port(), allow=EVERYTHING)
         self.federation = federation
         self.processes.start("superlink", federation.link_command(), environment(federation.home))
         self._wait_for_link(federation.host, federation.port)
         register(federation)
         for name in federation.sites:
-            command = federation.supernode_command(name, free_port()) if supernodes else federation.node_command(name)
+            command = federation.node_command(name, state / name)
+            if supernodes:
+                command = federation.supernode_command(name, state / name, free_port())
             self.processes.start(f"node-{name}", command, environment(federation.kit(name) / "home"))
 
     def submit(self, relay: Path) -> None:
@@ -94,8 +100,8 @@ class Loopback(Temporary):
 class Simulation(Temporary):
     """Flower's simulation runtime: Ray works through simulated nodes."""
 
-    def __init__(self, sites: Mapping[str, str], *, threads: int) -> None:
-        super().__init__()
+    def __init__(self, sites: Mapping[str, str], state: Path, *, threads: int) -> None:
+        super().__init__(state)
         cores = len(os.sched_getaffinity(0))
         self._workers = max(1, cores // threads)
         self._cores = cores // self._workers
@@ -122,7 +128,7 @@ class Simulation(Temporary):
         """Have the simulation run the app with a node for each site."""
         target = next((name for name, role in self._sites.items() if role == "target"), "")
         settings: dict[str, str | int] = {"relay": str(relay)}
-        settings |= {"workspace": str(self.folder), "target": target, "workers": self._workers}
+        settings |= {"workspace": str(self.state), "target": target, "workers": self._workers}
         federation = f"num-supernodes={len(self._sites)} client-resources-num-cpus={self._cores}"
         submit(self._home, settings, "--federation-config", federation)
 
@@ -130,7 +136,7 @@ class Simulation(Temporary):
         """Ray kills the workers, so that they cannot tidy up after themselves."""
         super().close()
         for number in range(self._workers):
-            shutil.rmtree(socket_of(f"{self.folder}/{number}").parent, ignore_errors=True)
+            shutil.rmtree(socket_of(f"{self.state}/{number}").parent, ignore_errors=True)
 
 
 def register(federation: FlowerFolder) -> None:

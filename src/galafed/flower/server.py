@@ -30,7 +30,7 @@ def main(grid: Grid, context: Context) -> None:
     else:
         from galafed.flower.own_run import run
 
-        run(questions, context.run_config)
+        run(questions, context)
 
 
 def _pass_on(line: socket.socket, questions: GridQuestions) -> None:
