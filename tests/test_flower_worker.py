@@ -99,16 +99,19 @@ def test_what_goes_wrong_is_told_and_the_worker_lives_on(asking: Callable[..., b
     assert asking(b"x").split()[0] == pid
 
 
-def test_nobody_else_can_reach_it(asking: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_nobody_else_can_reach_it(
+    asking: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     asking(b"x")
     path = socket_of(asking.node)
     for folder in (path.parent, path.parent.parent):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     (tmp_path / f"galafed-{os.getuid()}").mkdir()
     (tmp_path / f"galafed-{os.getuid()}").chmod(0o777)
-    with monkeypatch.context() as elsewhere, pytest.raises(WorkerError, match="mode 0700"):
+    with monkeypatch.context() as elsewhere:
         elsewhere.setattr("tempfile.tempdir", str(tmp_path))
-        socket_of("n")
+        with pytest.raises(WorkerError, match="mode 0700"):
+            socket_of("n")
 
 
 def test_it_ends_when_nobody_asks(asking: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,9 +125,7 @@ def test_it_ends_with_its_node_even_at_work(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("tempfile.tempdir", "/tmp")  # noqa: S108 - a socket's path is short
     program = tmp_path / "slow.py"
     program.write_text(ECHO.replace("return f", "time.sleep(600); return f").replace("sys.argv[4]", "'/'"))
-    client = (
-        "import sys; from galafed.flower.resident import ask; ask(sys.argv[1], 'hand', b'x', program=sys.argv[2:])"
-    )
+    client = "import sys; from galafed.flower.resident import ask; ask(sys.argv[1], 'hand', b'x', program=sys.argv[2:])"
     # A shell in between plays the process that starts a client for each message.
     command = [sys.executable, "-c", client, str(tmp_path), sys.executable, str(program)]
     node = subprocess.Popen(["bash", "-c", '"$@" & wait', "node", *command], process_group=0)
@@ -161,7 +162,7 @@ def test_frames_are_whole_or_refused() -> None:
     with ours, theirs:
         frames.send(ours, {"site": "hand"}, [b"", b"abc"])
         assert frames.receive(theirs) == ({"site": "hand"}, [b"", b"abc"])
-        ours.sendall(b"\x09\0\0\0\0\0\0\0{\"sizes\":")
+        ours.sendall(b'\x09\0\0\0\0\0\0\0{"sizes":')
         ours.close()
         with pytest.raises(ValueError, match="Expecting value"):
             frames.receive(theirs)

@@ -31,18 +31,20 @@ class Flower(Remote):
 
     name: ClassVar[str]
     summary: ClassVar[str] = "sites on Flower, simulated or real (--federation FOLDER, or loopback); galafed[flower]"
-    probe_seconds: ClassVar[float] = 30.0
+    probe_seconds: ClassVar[float] = 10.0
     _asked_all = False
 
     def connect(self) -> Transport:
-        """Flower is started or found when the first question is sent."""
+        """Flower is started or found, and its nodes have a while to connect."""
         if _inside:
             return _inside[-1]
         if importlib.util.find_spec("flwr") is None:
             raise ConfigError("the engine 'flower' needs Flower: pip install 'galafed[flower]'")
         from galafed.sites.relay import Relay
 
-        return Relay(self._runtime)
+        relay = Relay(self._runtime)
+        relay.open()
+        return relay
 
     def _runtime(self) -> Runtime:
         from galafed.flower.folder import read_folder
@@ -59,7 +61,7 @@ class Flower(Remote):
         federation = read_folder(Path(config.federation))
         if strangers := sites.keys() - set(federation.sites):
             raise ConfigError(f"{config.federation} has no site called {min(strangers)!r}: it has {federation.sites}")
-        return Existing(federation)
+        return Existing(federation, sites)
 
     def _state(self) -> Path:
         """Where the sites of a temporary federation keep what a resumed run needs."""

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from galafed.config import read_toml, resolve, set_value
 from galafed.engines.flower import inside
 from galafed.flower.place import clear_simulation
-from galafed.messages import Failure
 from galafed.report.console import console
 from galafed.report.live import PlainDisplay
 
 if TYPE_CHECKING:
     from flwr.app import Context
 
+    from galafed.engines.remote import Arrived
     from galafed.flower.grid import GridQuestions
 
 SETTINGS = ("benchmark", "algorithm", "target", "network", "rounds", "seed", "device")
@@ -27,15 +27,9 @@ class GridTransport:
     def __init__(self, questions: GridQuestions) -> None:
         self._questions = questions
 
-    def send(
-        self, requests: Mapping[str, bytes], timeout: float | None, arrived: Callable[[str, bytes | Failure], None]
-    ) -> None:
+    def send(self, requests: Mapping[str, bytes], timeout: float | None, arrived: Arrived) -> None:
         """Ask the sites."""
-
-        def told(name: str, answer: bytes | None, reason: str) -> None:
-            arrived(name, Failure(name, "-", "lost", reason) if answer is None else answer)
-
-        self._questions.send(requests, timeout or 0.0, told)
+        self._questions.send(requests, timeout or 0.0, arrived)
 
     def close(self) -> None:
         """Flower ends its processes itself."""
@@ -53,13 +47,14 @@ def settings_of(run_config: Mapping[str, Any]) -> dict[str, Any]:
     return values | {"engine": "flower", "federation": ""}
 
 
-def run(questions: GridQuestions, context: Context) -> None:
+def run(questions: GridQuestions, context: Context, patience: float) -> None:
     """Run what a Flower configuration says; a run that was interrupted goes on from its checkpoint."""
     from galafed.runs.runner import start
 
     run_config = context.run_config
     config = resolve(settings_of(run_config))
     questions.target = config.target
+    questions.wait_for((*config.sources, config.target), patience)
     folder = Path(str(run_config.get("out") or Path("runs") / config.run_name)).absolute()
     console().print(f"the run's folder is {folder}")
     with inside(GridTransport(questions)):

@@ -27,17 +27,18 @@ START = 60.0
 class Existing:
     """A SuperLink that runs already, with the nodes that are connected to it."""
 
-    def __init__(self, folder: FlowerFolder) -> None:
+    def __init__(self, folder: FlowerFolder, sites: Mapping[str, str]) -> None:
         if not answers(folder.host, folder.port):
             raise QuorumError(
                 f"no SuperLink answers at {folder.address}: start it with 'gala federation start {folder.path}', then "
                 "go on with 'gala resume'"
             )
         self._home = folder.home
+        self._sites = sites
 
     def submit(self, relay: Path) -> None:
         """Have the SuperLink run the app."""
-        submit(self._home, {"relay": str(relay)})
+        submit(self._home, run_config(relay, self._sites))
 
     def trouble(self) -> str:
         """What runs elsewhere is not ours to see."""
@@ -83,6 +84,7 @@ class Loopback(Temporary):
         super().__init__(state)
         federation = make_folder(self.folder / "federation", sites, port=free_port(), allow=EVERYTHING)
         self.federation = federation
+        self._sites = sites
         self.processes.start("superlink", federation.link_command(), environment(federation.home))
         self._wait_for_link(federation.host, federation.port)
         register(federation)
@@ -94,7 +96,7 @@ class Loopback(Temporary):
 
     def submit(self, relay: Path) -> None:
         """Have the SuperLink run the app."""
-        submit(self.federation.home, {"relay": str(relay)})
+        submit(self.federation.home, run_config(relay, self._sites))
 
 
 class Simulation(Temporary):
@@ -126,9 +128,7 @@ class Simulation(Temporary):
 
     def submit(self, relay: Path) -> None:
         """Have the simulation run the app with a node for each site."""
-        target = next((name for name, role in self._sites.items() if role == "target"), "")
-        settings: dict[str, str | int] = {"relay": str(relay)}
-        settings |= {"workspace": str(self.state), "target": target, "workers": self._workers}
+        settings = run_config(relay, self._sites) | {"workspace": str(self.state), "workers": self._workers}
         federation = f"num-supernodes={len(self._sites)} client-resources-num-cpus={self._cores}"
         submit(self._home, settings, "--federation-config", federation)
 
@@ -145,6 +145,13 @@ def register(federation: FlowerFolder) -> None:
     done = subprocess.run(command, env=environment(federation.home), capture_output=True, text=True)  # noqa: S603
     if done.returncode:
         raise QuorumError(f"the SuperLink did not take the keys of the sites: {_last_line(done)}")
+
+
+def run_config(relay: Path, sites: Mapping[str, str]) -> dict[str, str | int]:
+    """What the app is told: where the line is, and whom to wait for."""
+    sources = ",".join(name for name, role in sites.items() if role == "source")
+    target = next((name for name, role in sites.items() if role == "target"), "")
+    return {"relay": str(relay), "sources": sources, "target": target}
 
 
 def submit(home: Path, settings: Mapping[str, str | int], *more: str) -> None:
