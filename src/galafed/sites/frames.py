@@ -24,7 +24,7 @@ def send(connection: socket.socket, header: Mapping[str, Any], bodies: Sequence[
 
 
 def receive(connection: socket.socket) -> tuple[dict[str, Any], list[bytearray]]:
-    """The next message; `EOFError` where the other side has gone, `ValueError` where it does not speak this language."""
+    """The next message; `EOFError` where the other side has gone, `ValueError` where it speaks another language."""
     (length,) = _LENGTH.unpack(_exactly(connection, _LENGTH.size))
     if length > LARGEST_HEADER:
         raise ValueError(f"a header of {length} bytes")

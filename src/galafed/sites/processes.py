@@ -38,7 +38,7 @@ class Processes:
         self.logs = logs
         logs.mkdir(parents=True, exist_ok=True)
         self.running: dict[str, subprocess.Popen[bytes]] = {}
-        self._keeper = subprocess.Popen(  # noqa: S603 - our own program
+        self._keeper = subprocess.Popen(
             [sys.executable, "-m", "galafed.sites.keeper"], stdin=subprocess.PIPE, process_group=0, cwd="/"
         )
 

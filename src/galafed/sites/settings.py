@@ -6,9 +6,10 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from galafed.config import build, read_toml
+from galafed.config import read_toml
 from galafed.errors import ConfigError
 from galafed.sites.policy import Policy, Role
+from galafed.typed import build
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
 """It becomes the name of a certificate and of folders."""
