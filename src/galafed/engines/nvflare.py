@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from galafed.engines.base import engines
 from galafed.engines.remote import Remote
 from galafed.errors import ConfigError
+from galafed.sites.extras import require
 
 if TYPE_CHECKING:
     from galafed.engines.remote import Transport
@@ -24,8 +24,7 @@ class NVFlare(Remote):
 
     def connect(self) -> Transport:
         """FLARE is started when the first question is sent."""
-        if importlib.util.find_spec("nvflare") is None:
-            raise ConfigError("the engine 'nvflare' needs NVIDIA FLARE: pip install 'galafed[nvflare]'")
+        require("nvflare")
         from galafed.flare.runtime import FlareRelay
 
         return FlareRelay(self._coordinator)

@@ -9,7 +9,7 @@ from pathlib import Path
 from nvflare.collab import collab
 
 from galafed.flare.ending import end_with_parent
-from galafed.sites.settings import read_settings
+from galafed.sites.settings import read_settings, state_folder
 from galafed.sites.site import Site
 
 SITE = "GALAFED_SITE"
@@ -30,5 +30,5 @@ class Party:
             if self._site is None:
                 end_with_parent()
                 path = Path(os.environ[SITE])
-                self._site = Site(read_settings(path), path.parent / "state")
+                self._site = Site(read_settings(path), state_folder(path))
         return self._site.handle(request)

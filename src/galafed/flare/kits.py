@@ -63,6 +63,7 @@ def make_federation(
     path: Path, sources: Sequence[str], target: str, *, host: str = "127.0.0.1", port: int = 8002
 ) -> FlareFolder:
     """Make the authority, keys, certificates and kits of a server and its named sites."""
+    path = path.absolute()
     names = (*sources, target)
     for name in names:
         if not re.fullmatch(NAME, name) or name == SERVER:
@@ -83,7 +84,7 @@ def make_federation(
             shutil.move(made / name, temporary / "sites" / name)
             _settle(temporary / "sites" / name, {})
         shutil.rmtree(made)
-        _settle(temporary / "server", {"path": str(path.absolute() / "server")})
+        _settle(temporary / "server", {"path": str(path / "server")})
         settings = {"engine": "nvflare", "host": host, "port": port, "sites": list(names), "target": target}
         (temporary / SETTINGS).write_text(tomli_w.dumps(settings))
         _tighten(temporary)
@@ -100,6 +101,20 @@ def read_federation(path: Path) -> FlareFolder:
         raise ConfigError(
             f"{path} is no folder of a federation (no readable {SETTINGS}); 'gala federation init' makes one"
         ) from None
+
+
+def kit_server(kit: Path, name: str) -> str:
+    """The server's HOST:PORT in a site's kit, which must be this site's own."""
+    try:
+        settings = json.loads((kit / "startup" / "fed_client.json").read_text(encoding="utf-8"))
+        owner, address = str(settings["client"]["fqsn"]), str(settings["servers"][0]["service"]["target"])
+    except (OSError, ValueError, KeyError, IndexError, TypeError):
+        raise ConfigError(
+            f"{kit} is no kit of a site (no readable startup/fed_client.json); ask for it again"
+        ) from None
+    if owner != name:
+        raise ConfigError(f"{kit} is the kit of {owner!r}, and this site is {name!r}; use its own kit")
+    return address
 
 
 def _provision(workspace: Path, names: Sequence[str], host: str, port: int) -> Path:

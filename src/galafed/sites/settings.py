@@ -41,6 +41,11 @@ class SiteSettings:
             raise ConfigError(f"test_share = {self.test_share}: must lie between 0 and 1")
 
 
+def state_folder(path: Path) -> Path:
+    """Where the site of a file keeps what must not be lost, its ledgers and its logs: beside the file."""
+    return path.with_suffix(".state")
+
+
 def read_settings(path: Path) -> SiteSettings:
     """The settings in a site's file; relative paths in it start at its folder."""
     values = read_toml(path)
