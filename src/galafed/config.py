@@ -11,36 +11,30 @@ import json
 import math
 import re
 import tomllib
-import types
-import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from galafed.errors import ConfigError
 from galafed.participation import Rule
 from galafed.poison import Poison
 from galafed.registry import unknown
+from galafed.typed import build, is_finite
 
 if TYPE_CHECKING:
     from galafed.model import State
 
-T = TypeVar("T")
-
-LARGEST = 2**62
-"""Beyond this a number in a configuration is a slip, and some library on the way would overflow."""
-
 
 def positive(key: str, value: float) -> None:
     """Refuse a setting that is not a finite number greater than zero."""
-    if not (_is_finite(value) and value > 0):
+    if not (is_finite(value) and value > 0):
         raise ConfigError(f"{key} = {value}: must be a number greater than 0")
 
 
 def at_least(key: str, value: float, least: float) -> None:
     """Refuse a setting below a bound, or too large to count with."""
-    if not (_is_finite(value) and value >= least):
+    if not (is_finite(value) and value >= least):
         raise ConfigError(f"{key} = {value}: must be {least} or more")
 
 
@@ -54,10 +48,6 @@ def fraction(key: str, value: float) -> None:
     """Refuse a setting that is not a share of something that must not be all of it."""
     if not 0 <= value < 1:
         raise ConfigError(f"{key} = {value}: must be at least 0 and below 1")
-
-
-def _is_finite(value: float) -> bool:
-    return -LARGEST <= value <= LARGEST
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,42 +258,6 @@ def resolve(values: Mapping[str, Any]) -> Run:
             "source, or take the engine 'serial'"
         )
     return dataclasses.replace(run, target=target, sources=sources, network=network)
-
-
-def build(cls: type[T], values: Any, prefix: str, skip: tuple[str, ...] = ()) -> T:
-    """A dataclass from plain values; an unknown key or a wrong type is an error that names the key."""
-    if not isinstance(values, Mapping):
-        raise ConfigError(f"{prefix.rstrip('.')} must be a table of settings, got {values!r}")
-    hints = typing.get_type_hints(cls)
-    names = tuple(field.name for field in dataclasses.fields(cls) if field.name not in skip)  # type: ignore[arg-type]
-    for key in values:
-        if key not in names:
-            raise ConfigError(unknown("key", f"{prefix}{key}", tuple(prefix + name for name in names)))
-    try:
-        return cls(**{key: _convert(hints[key], value, key) for key, value in values.items()})
-    except ConfigError as error:
-        message = str(error)
-        raise ConfigError(message if message.startswith(prefix) else prefix + message) from None
-
-
-def _convert(hint: Any, value: Any, key: str) -> Any:
-    """A plain value as the type a field asks for, without guessing."""
-    origin = typing.get_origin(hint)
-    if dataclasses.is_dataclass(hint):
-        return build(hint, value, f"{key}.")  # type: ignore[arg-type]
-    if origin is Literal:
-        if value not in typing.get_args(hint):
-            raise ConfigError(f"{key} = {value!r}: accepted are {', '.join(map(str, typing.get_args(hint)))}")
-        return value
-    if origin is tuple and isinstance(value, list | tuple):
-        return tuple(_convert(typing.get_args(hint)[0], item, key) for item in value)
-    if hint is float and isinstance(value, int) and not isinstance(value, bool) and _is_finite(value):
-        return float(value)
-    expected: dict[Any, type | types.UnionType] = {bool: bool, int: int, float: float, str: str}
-    if origin is not tuple and isinstance(value, expected[hint]) and (hint is bool) == isinstance(value, bool):
-        return value
-    words = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
-    raise ConfigError(f"{key} = {value!r}: must be {words.get(hint, 'a list of names')}")
 
 
 def _with_defaults(values: Mapping[str, Any], defaults: Mapping[str, Any], keys: set[str]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""The engine's end of the line to Flower's server process: requests out, answers back, over a private socket.
+"""The engine's end of the line to a server process of Flower or FLARE: requests out, answers back, a private socket.
 
-The run itself stays in the process that the user started; what Flower runs on the server's side only passes bytes on.
+The run itself stays in the process that the user started; what runs on the server's side only passes bytes on.
 """
 
 from __future__ import annotations
@@ -9,40 +9,44 @@ import contextlib
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from galafed.errors import QuorumError
 from galafed.messages import Failure
 from galafed.sites import frames
 
 JOIN = 120.0
-"""Seconds Flower has to start our server app."""
+"""Seconds a runtime has to start our server app."""
 GRACE = 60.0
 """Seconds beyond a question's own time-out after which the server app is taken for dead."""
 
-Arrived = Callable[[str, bytes | Failure], None]
+ATTEMPTS = 3
+"""How often a question is put to a server process that dies over it."""
+
+Arrived = Callable[[str, bytes | Path | Failure], None]
 
 
 class Runtime(Protocol):
-    """Flower, started or found: it runs our app, and can tell what went wrong."""
+    """Flower or FLARE, started or found: it runs our app, and can tell what went wrong."""
 
     def submit(self, relay: Path) -> None:
-        """Have Flower run the app, which will connect to the socket `relay`."""
+        """Have our app run, which will connect to the socket `relay`; raises where that cannot be."""
 
     def trouble(self) -> str:
-        """A sentence about a process of Flower's that has ended, or nothing."""
+        """A sentence about a process that has ended, or nothing."""
 
     def close(self) -> None:
         """End what was started."""
 
 
 class Relay:
-    """A transport: hands requests to Flower's server process, which is started at the first one."""
+    """A transport: hands requests to the server process of `what`, which is started at the first one."""
 
-    def __init__(self, make: Callable[[], Runtime]) -> None:
+    def __init__(self, make: Callable[[], Runtime], what: str = "Flower") -> None:
         self._make = make
+        self._what = what
         self._runtime: Runtime | None = None
         self._connection: socket.socket | None = None
 
@@ -51,9 +55,9 @@ class Relay:
         self._connected()
 
     def send(self, requests: Mapping[str, bytes], timeout: float | None, arrived: Arrived) -> None:
-        """Send each site its request and hand on every answer; where Flower's server process dies, once more."""
+        """Send each site its request and hand on every answer; where the server process dies, it is started again."""
         waiting = dict(requests)
-        for _ in range(2):
+        for _ in range(ATTEMPTS):
             try:
                 self._exchange(waiting, timeout or 0.0, arrived)
             except (OSError, EOFError, ValueError):
@@ -67,19 +71,18 @@ class Relay:
         """One conversation; a site leaves `waiting` when something is known of it."""
         connection = self._connected()
         bodies = list({id(request): request for request in waiting.values()}.values())  # a broadcast goes out once
-        places = {
-            name: next(k for k, body in enumerate(bodies) if body is request) for name, request in waiting.items()
-        }
+        place = {id(body): number for number, body in enumerate(bodies)}
+        places = {name: place[id(request)] for name, request in waiting.items()}
         connection.settimeout(timeout + GRACE if timeout else None)
         frames.send(connection, {"timeout": timeout, "sites": places}, bodies)
         while waiting:
             header, answer = frames.receive(connection)
             name = header.get("site")
             if isinstance(name, str) and waiting.pop(name, None) is not None:
-                arrived(name, bytes(answer[0]) if answer else Failure(name, "", "lost", str(header.get("reason"))))
+                arrived(name, _content(name, header, answer))
 
     def _connected(self) -> socket.socket:
-        """The line to the server app; Flower is started and told to run the app where there is none."""
+        """The line to the server app; where there is none, the app is started, and its runtime before it."""
         if self._connection is None:
             if self._runtime is None:
                 self._runtime = self._make()
@@ -97,11 +100,11 @@ class Relay:
             with contextlib.suppress(TimeoutError):
                 return listener.accept()[0]
             if trouble := runtime.trouble():
-                raise QuorumError(f"Flower did not start: {trouble}")
-        raise QuorumError(f"Flower did not start our server app within {JOIN:g} s. {runtime.trouble()}")
+                raise QuorumError(f"{self._what} did not start: {trouble}")
+        raise QuorumError(f"{self._what} did not start our server app within {JOIN:g} s. {runtime.trouble()}")
 
     def _why(self) -> str:
-        return (self._runtime and self._runtime.trouble()) or "Flower's server process went away"
+        return (self._runtime and self._runtime.trouble()) or f"the server process of {self._what} went away"
 
     def _hang_up(self) -> None:
         if self._connection is not None:
@@ -109,8 +112,17 @@ class Relay:
             self._connection = None
 
     def close(self) -> None:
-        """Hang up, which ends the app, and end Flower where it was started for this run."""
+        """Hang up, which ends the app, and end what was started for this run."""
         self._hang_up()
         if self._runtime is not None:
             self._runtime.close()
             self._runtime = None
+
+
+def _content(name: str, header: Mapping[str, Any], answer: Sequence[bytearray]) -> bytes | Path | Failure:
+    """An answer as it came: in a file, in the message, or not at all."""
+    if isinstance(file := header.get("file"), str):
+        return Path(file)
+    if answer:
+        return bytes(answer[0])
+    return Failure(name, "", str(header.get("kind", "lost")), str(header.get("reason")))

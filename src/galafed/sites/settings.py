@@ -6,9 +6,10 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from galafed.config import build, read_toml
+from galafed.config import read_toml
 from galafed.errors import ConfigError
 from galafed.sites.policy import Policy, Role
+from galafed.typed import build
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
 """It becomes the name of a certificate and of folders."""
@@ -38,6 +39,11 @@ class SiteSettings:
             raise ConfigError(f"device = {self.device!r}: accepted are auto, cpu, cuda, cuda:N")
         if not 0 < self.test_share < 1:
             raise ConfigError(f"test_share = {self.test_share}: must lie between 0 and 1")
+
+
+def state_folder(path: Path) -> Path:
+    """Where the site of a file keeps what must not be lost, its ledgers and its logs: beside the file."""
+    return path.with_suffix(".state")
 
 
 def read_settings(path: Path) -> SiteSettings:
