@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from galafed.engines.base import engines
 from galafed.engines.remote import Remote
 from galafed.errors import ConfigError
+from galafed.sites.extras import require
 
 if TYPE_CHECKING:
     from galafed.engines.remote import Transport
@@ -38,30 +38,28 @@ class Flower(Remote):
         """Flower is started or found, and its nodes have a while to connect."""
         if _inside:
             return _inside[-1]
-        if importlib.util.find_spec("flwr") is None:
-            raise ConfigError("the engine 'flower' needs Flower: pip install 'galafed[flower]'")
+        require("flower")
         from galafed.sites.relay import Relay
 
-        relay = Relay(self._runtime)
+        relay = Relay(self._runtime, "Flower")
         relay.open()
         return relay
 
     def _runtime(self) -> Runtime:
-        from galafed.flower.folder import read_folder
-        from galafed.flower.runtimes import Existing, Loopback, Simulation
+        from galafed.flower.folder import read_federation
+        from galafed.flower.runtimes import Federated, Loopback, Simulation
 
         config = self.config
-        sites = dict.fromkeys(config.sources, "source") | {config.target: "target"}
         if not config.federation:
-            if importlib.util.find_spec("ray") is None:
-                raise ConfigError("Flower's simulation needs Ray: pip install 'galafed[flower]'")
-            return Simulation(sites, self._state(), threads=config.threads)
+            return Simulation(config.sources, config.target, self._state(), threads=config.threads)
         if config.federation in LOOPBACK:
-            return Loopback(sites, self._state(), supernodes=LOOPBACK[config.federation])
-        federation = read_folder(Path(config.federation))
-        if strangers := sites.keys() - set(federation.sites):
-            raise ConfigError(f"{config.federation} has no site called {min(strangers)!r}: it has {federation.sites}")
-        return Existing(federation, sites)
+            return Loopback(config.sources, config.target, self._state(), supernodes=LOOPBACK[config.federation])
+        federation = read_federation(Path(config.federation))
+        if strangers := {*config.sources, config.target} - set(federation.sites):
+            raise ConfigError(
+                f"{config.federation} has no site called {min(strangers)!r}; it has {', '.join(federation.sites)}"
+            )
+        return Federated(federation, config.sources, config.target)
 
     def _state(self) -> Path:
         """Where the sites of a temporary federation keep what a resumed run needs."""

@@ -131,8 +131,9 @@ class Remote(Engine):
                 self.facts[name] = answer.body.facts
                 continue
             failure = answer.body if isinstance(answer, wire.Answer) else answer
-            known = isinstance(failure, Failure)
-            failures[name] = Failure(name, task, failure.kind, failure.reason) if known else self._late(name, task)
+            failures[name] = self._late(name, task)
+            if isinstance(failure, Failure):
+                failures[name] = Failure(name, task, failure.kind, failure.reason)
         return failures
 
     def _ask(self, jobs: Sequence[Job], deadline: float, progress: Callable[[int], None]) -> dict[str, Reply | Failure]:

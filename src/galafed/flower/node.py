@@ -1,4 +1,4 @@
-"""A node for Flower's SuperLink that is the site itself: `python -m galafed.flower.node ADDRESS SITE.toml STATE`.
+"""A node for Flower's SuperLink that is the site itself: `python -m galafed.flower.node SITE.toml`.
 
 It speaks to the SuperLink with Flower's own client, TLS and key, as `flower-supernode` does, but answers a message in
 this process: none is started for it, and of the app that the server ships not a line is executed.
@@ -76,12 +76,16 @@ def _reply(line: Any, message: Message) -> None:
 
 def main() -> None:
     """The program of a site that joins a Flower federation."""
-    from galafed.sites.settings import read_settings
+    from galafed.flower.folder import kit_server
+    from galafed.sites.settings import read_settings, state_folder
     from galafed.sites.site import Site
 
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # what a site keeps is written whole
-    address, file, state = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
-    serve(address, file.parent / "ca.crt", file.parent / "node.key", Site(read_settings(file), state).handle)
+    file = Path(sys.argv[1])
+    settings = read_settings(file)
+    kit = Path(settings.kit)
+    address = kit_server(kit, settings.name)
+    serve(address, kit / "ca.crt", kit / "node.key", Site(settings, state_folder(file)).handle)
 
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ def place_of(told: str, context: Context) -> tuple[str, str]:
     """The node whose worker is to be asked, and the site there, as `site_of` reads it; `told` is ROLE:NAME."""
     node = context.node_config
     if file := node.get("site"):
-        state = str(node.get("state") or Path(str(file)).absolute().parent)
-        return state, json.dumps({"file": str(file), "folder": state})
+        path = Path(str(file)).absolute()
+        return str(path), json.dumps({"file": str(path)})
     if "partition-id" not in node:
         raise ValueError(
             "this node does not say which site it is: start it with --node-config 'site=\"/path/of/its/site.toml\"'"
@@ -48,12 +48,13 @@ def clear_simulation(context: Context) -> None:
 def site_of(text: str) -> Handler:
     """The site that `place_of` named."""
     from galafed.sites.policy import EVERYTHING
-    from galafed.sites.settings import SiteSettings, read_settings
+    from galafed.sites.settings import SiteSettings, read_settings, state_folder
     from galafed.sites.site import Site
 
     told = json.loads(text)
     if "file" in told:
-        settings = read_settings(Path(told["file"]))
-    else:  # simulated: no building is left
-        settings = SiteSettings(name=told["name"], role=told["role"], allow=EVERYTHING)
+        file = Path(told["file"])
+        return Site(read_settings(file), state_folder(file)).handle
+    # Simulated: no building is left.
+    settings = SiteSettings(name=told["name"], role=told["role"], allow=EVERYTHING)
     return Site(settings, Path(told["folder"])).handle
