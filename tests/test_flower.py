@@ -36,7 +36,7 @@ import sys
 from pathlib import Path
 from galafed.flower.node import serve
 address, key, authority = sys.argv[1:]
-serve(address, Path(authority), Path(key), lambda request: request)
+serve(address, Path(authority), Path(key), lambda: lambda request: request, Path(key).with_name("note"))
 """
 
 
@@ -123,14 +123,15 @@ def test_a_large_message_goes_there_and_back_whole(running: Running) -> None:
 
 
 def test_a_killed_node_is_named_and_a_new_one_takes_part_again(running: Running, tmp_path: Path) -> None:
-    settings = {"engine": "flower", "federation": str(running.folder.path), "timeout": 6.0, "seed": 1}
+    settings = {"engine": "flower", "federation": str(running.folder.path), "timeout": 15.0, "seed": 1}
     running.kill("type")
     galafed.run("mini", out=tmp_path / "without", **RUN | settings)
     (failure,) = lines(tmp_path / "without")[0]["failures"]
-    assert (failure["client"], failure["kind"]) == ("type", "late"), failure
+    assert failure["client"] == "type"
+    assert failure["kind"] in ("late", "lost"), failure
 
     running.node("type")
-    again = galafed.run("mini", out=tmp_path / "again", **RUN | settings | {"timeout": 60.0})
+    again = galafed.run("mini", out=tmp_path / "again", **RUN | settings | {"timeout": 200.0})
     assert lines(tmp_path / "again")[0]["failures"] == []
     assert again.summary["digest"] == serial(tmp_path, seed=1)
 
@@ -140,7 +141,7 @@ def test_a_killed_superlink_is_started_again_and_without_the_target_the_run_can_
 ) -> None:
     out, rounds = tmp_path / "run", 3
     flags = ["--target", "hand-small", "--engine", "flower", "--rounds", str(rounds), "--device", "cpu", "--seed", "2"]
-    flags += ["--federation", str(running.folder.path), "--out", str(out), "--set", "threads=1", "--set", "timeout=40"]
+    flags += ["--federation", str(running.folder.path), "--out", str(out), "--set", "threads=1", "--set", "timeout=60"]
     command = [sys.executable, "-m", "galafed", "run", "mini", *flags, "--set", 'sources=["hand","type"]']
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
         assert run.stdout is not None
