@@ -2,13 +2,21 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test lint format weights clean
+.PHONY: run test test-faults deploy-demo lint format weights clean
 
 run: .venv/ready
 	$(BIN)/gala run --overwrite
 
 test: lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 -m 'not slow'
+
+# Faults with real processes that take minutes: killed sites, workers and servers, thirty rounds with drop-outs.
+test-faults: .venv/ready
+	$(BIN)/python -m pytest -m slow
+
+# Two sites and a target on this machine, from nothing to a finished run: the commands of docs/deploy.md, word for word.
+deploy-demo: .venv/ready
+	$(BIN)/python scripts/run_page.py docs/deploy.md
 
 lint: .venv/ready
 	$(BIN)/ruff check src tests

@@ -13,6 +13,7 @@ import json
 import platform
 import time
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -51,16 +52,15 @@ class Measured:
         self.network = networks.get(options.network)(classes=CLASSES, image_size=options.side)
         names = [f"source{k:03d}" for k in range(sources)]
         data = {name: images(options.images, options.side, k) for k, name in enumerate(names)}
-        data["target"] = images(options.images, options.side, sources, labelled=False)
+        tested = images(min(TESTED, options.images), options.side, sources + 1)
+        data["target"] = replace(images(options.images, options.side, sources, labelled=False), exam=tested)
         products = torch.bfloat16 if precision == "bfloat16" else None
         bench = Bench(self.network, self.device, torch.float32, products)
         method = algorithms.get(algorithm)
         self.program = method(method.Settings(), Training(batch_size=BATCH), rounds=100)
         self.engine = engines.get(engine)(bench=bench, data=data, seed=0, config=Run(rounds=100, threads=1))
         self.federation = Federation(self.engine, self.network, sources=names, target="target", seed=0)
-        tested = images(min(TESTED, options.images), options.side, sources + 1)
-        readout = self.program.readout(())
-        self.evaluate = Evaluator(self.engine.bench, test=tested, unlabelled=data["target"], readout=readout)
+        self.evaluate = Evaluator(self.federation, self.program.readout(()))
         self.phases: dict[str, list[float]] = defaultdict(list)
         self.jobs: dict[str, Job] = {}
         self.asked: dict[str, int] = {}

@@ -24,6 +24,7 @@ from galafed.messages import Failure, Job, Reply
 from galafed.model import Model, State, digest, statistics, weighted_mean
 from galafed.runs.assembly import Assembly, assemble
 from galafed.runs.evaluation import Evaluation
+from galafed.traffic import EVALUATION
 from galafed.work import Readout
 
 NAMES = algorithms.names()
@@ -89,8 +90,9 @@ def play_with(parts: Assembly, seed: int, rounds: int) -> Played:
 
     def listening(asked: Sequence[Job], *rest: Any) -> list[Reply | Failure]:
         done = dispatch(asked, *rest)
-        jobs.extend(asked)
-        answers.extend(done)
+        if asked[0].task.name != EVALUATION:  # what is measured of a method is no part of it
+            jobs.extend(asked)
+            answers.extend(done)
         return done
 
     parts.engine.dispatch = listening  # type: ignore[method-assign]

@@ -321,7 +321,7 @@ def test_every_setting_changes_the_fingerprint(algorithm: str) -> None:
     run = resolve(TOY | {"algorithm": algorithm})
     hashes = {"as it is": run.hash()}
     for name, hint in typing.get_type_hints(Run).items():
-        if name not in (*TABLES, "training", "device", "poison"):
+        if name not in (*TABLES, "training", "device", "poison", "federation"):
             hashes[name] = dataclasses.replace(run, **{name: another(hint, getattr(run, name))}).hash()
     hashes["device"] = dataclasses.replace(run, device="cpu").hash()
     hashes["poison"] = dataclasses.replace(run, poison=Poison(sources=("dark",))).hash()
@@ -330,7 +330,8 @@ def test_every_setting_changes_the_fingerprint(algorithm: str) -> None:
             changed = dataclasses.replace(table, **{name: another(hint, getattr(table, name))})
             hashes[f"{part}.{name}"] = dataclasses.replace(run, **{part: changed}).hash()
     assert len(set(hashes.values())) == len(hashes)
-    assert len(hashes) == len(TOP) + len(dataclasses.fields(Training)) + len(dataclasses.fields(type(run.settings)))
+    assert dataclasses.replace(run, federation="elsewhere").hash() == run.hash()  # where, not what
+    assert len(hashes) == len(TOP) - 1 + len(dataclasses.fields(Training)) + len(dataclasses.fields(type(run.settings)))
 
 
 def test_the_order_of_sources_does_not_matter() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import torch
@@ -14,14 +14,13 @@ from galafed.algorithms.base import algorithms
 from galafed.benchmarks.base import Domain, Split, benchmarks
 from galafed.benchmarks.toy import Toy
 from galafed.config import resolve
-from galafed.engines.base import engines
-from galafed.engines.serial import Serial
 from galafed.errors import ConfigError
 from galafed.messages import Held, Reply
 from galafed.model import size_of
 from galafed.runs.assembly import assemble
 from galafed.runs.runner import Observer, resume, start
 from galafed.studies.mini import ROWS
+from loopback_engine import LoopbackEngine
 from test_algorithms import NAMES, TARGET, VARIANTS, assert_sound, play, play_with
 
 DOCS = Path(__file__).parent.parent / "docs" / "methods"
@@ -112,21 +111,14 @@ def test_no_image_and_no_value_of_a_single_image_is_ever_sent(name: str) -> None
 
 
 @pytest.fixture
-def sites() -> Iterator[str]:
-    @engines.register("sites")
-    class Sites(Serial):
-        """Stands for an engine whose clients are sites with data of their own."""
-
-        summary: ClassVar[str] = "for this test"
-        federated: ClassVar[bool] = True
-
-    yield "sites"
-    del engines._entries["sites"]
+def sites() -> str:
+    """An engine whose clients are sites with data of their own."""
+    return LoopbackEngine.name
 
 
 @pytest.mark.parametrize("name", CENTRAL)
 def test_central_methods_are_refused_by_engines_whose_sites_keep_their_data(name: str, sites: str) -> None:
-    with pytest.raises(ConfigError, match=f"{name} puts the data of all domains in one place.*'sites'.*'serial'"):
+    with pytest.raises(ConfigError, match=f"{name} puts the data of all domains in one place.*'loopback'.*'serial'"):
         resolve({"benchmark": "toy", "algorithm": name, "engine": sites})
 
 

@@ -17,7 +17,7 @@ from galafed.networks.base import Network
 from galafed.networks.layers import Dropout
 from galafed.relevance import centroids_from, soft_sums
 from galafed.runs.seeding import generator
-from galafed.tasks import align, centroids, evaluate, hold, train, tune
+from galafed.tasks import align, centroids, hold, score, train, tune
 from galafed.work import Batch, Finished, Fit, Outputs, Sgd, Step, Sweep, Task
 
 SGD: dict[str, Any] = {
@@ -431,7 +431,7 @@ def test_labelled_task_is_refused_by_a_client_without_labels(task: Task) -> None
 def test_labelled_sweep_is_refused_by_a_client_without_labels() -> None:
     bench = bench_of()
     with pytest.raises(WorkError, match="no labels"):
-        sweep(evaluate(labelled=True), bench, images(labelled=False), initial(bench))
+        sweep(score(labelled=True), bench, images(labelled=False), initial(bench))
 
 
 def test_unlabelled_task_never_sees_labels_even_where_there_are_some() -> None:

@@ -101,7 +101,7 @@ def test_the_criterion_of_the_run_decides(criterion: str) -> None:
 
 
 def test_nothing_measured_nothing_picked() -> None:
-    empty = history("accuracy", [None, None])
+    empty = [entry | {"information": None} for entry in history("accuracy", [None, None])]
     assert picks([], 3) == {}
     assert picks(empty, 3) == {}
     assert selected([], 3, "discrepancy") is None

@@ -15,8 +15,9 @@ from rich.console import Console
 from rich.markup import escape
 from tyro.conf import Positional, UseAppendAction, arg
 
-from galafed import __version__, cli_data
+from galafed import __version__, cli_data, cli_federation, cli_site
 from galafed.cli_data import use_data
+from galafed.cli_federation import RUN_FILE
 from galafed.config import read_toml, resolve, set_value
 from galafed.errors import ConfigError, GalafedError, SaveError
 from galafed.report.console import console
@@ -42,6 +43,8 @@ def run(
     device: Name = None,
     precision: Name = None,
     max_clients_at_once: Number = None,
+    participation: Number = None,
+    federation: Folder = None,
     out: Folder = None,
     config: File = None,
     settings: Annotated[UseAppendAction[tuple[str, ...]], arg(name="set", metavar="KEY=VALUE")] = (),
@@ -60,6 +63,8 @@ def run(
         device: cpu, cuda, cuda:N or auto.
         precision: float32, bfloat16 (products alone) or float64.
         max_clients_at_once: How many clients the engine `stacked` trains together; what fits, if not given.
+        participation: Share of the sources that take part in each round.
+        federation: Folder made by 'gala federation init', of an engine with real sites.
         out: The run's folder; runs/NAME if not given.
         config: A TOML file with settings; flags win over it.
         settings: Any other setting, for example gala.tau=0.5 or training.lr=0.02; may be repeated.
@@ -67,10 +72,15 @@ def run(
         data: Where data files are looked up; wins over $GALAFED_DATA.
     """
     use_data(data)
+    if federation is not None and config is None and benchmark is None and (federation / RUN_FILE).is_file():
+        config = federation / RUN_FILE
     names = {"benchmark": benchmark, "target": target, "algorithm": algorithm, "engine": engine, "device": device}
     named = names | {"precision": precision}
     flags: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
+    if federation is not None:
+        flags["federation"] = str(federation.absolute() if federation.exists() else federation)
     numbers = {"rounds": rounds, "seed": seed, "max_clients_at_once": max_clients_at_once}
+    numbers |= {"participation": participation}
     settings = (*(f"{key}={value}" for key, value in numbers.items() if value is not None), *settings)
     resolved = resolve(_values(config, flags, settings))
     folder = out or RUNS / resolved.run_name
@@ -131,6 +141,22 @@ def compare(runs: Positional[tuple[Path, ...]], /, *, as_json: Annotated[bool, a
         _print_json(rows)
     else:
         console().print(comparison_table(rows))
+
+
+def audit(run: Positional[Path], /, *, as_json: Annotated[bool, arg(name="json")] = False) -> None:
+    """What left each site in a run, and what came in: every payload, by task.
+
+    Args:
+        run: The run's folder.
+        as_json: Print every payload as JSON: round, task, direction, tensors, bytes, sha256.
+    """
+    from galafed.report.audit import audit_table, ledgers
+
+    found = ledgers(run)
+    if as_json:
+        _print_json(found)
+    else:
+        console().print(audit_table(found))
 
 
 def ls(
@@ -200,13 +226,26 @@ def data() -> None:
     """Look at data, prepare and check it: list, prepare, verify, preview, similarity, inspect ('gala data --help')."""
 
 
+def site() -> None:
+    """A site's day: init, check, start ('gala site --help')."""
+
+
+def federation() -> None:
+    """Keys, certificates and start-up kits for sites: init ('gala federation --help')."""
+
+
+GROUPS = {"data": cli_data.VERBS, "site": cli_site.VERBS, "federation": cli_federation.VERBS}
+
 VERBS: dict[str, Callable[..., None]] = {
     "run": run,
     "resume": resume,
     "show": show,
     "compare": compare,
     "ls": ls,
+    "audit": audit,
     "data": data,
+    "site": site,
+    "federation": federation,
     "reproduce": reproduce,
 }
 
@@ -221,9 +260,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        if arguments[:1] == ["data"]:
+        if arguments and arguments[0] in GROUPS:
+            group = arguments[0]
             tyro.extras.subcommand_cli_from_dict(
-                cli_data.VERBS, prog="gala data", description=data.__doc__, args=arguments[1:]
+                GROUPS[group], prog=f"gala {group}", description=VERBS[group].__doc__, args=arguments[1:]
             )
         else:
             tyro.extras.subcommand_cli_from_dict(

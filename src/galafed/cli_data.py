@@ -168,6 +168,32 @@ def similarity(
     console().print(f"wrote {path} and {numbers}", markup=False, soft_wrap=True)
 
 
+def export(
+    name: Benchmark_,
+    folder: Positional[Annotated[Path, arg(metavar="FOLDER")]],
+    /,
+    *,
+    domains: Annotated[str, arg(metavar="NAMES")] = "",
+    data: Data = None,
+) -> None:
+    """Write a benchmark's images as files, FOLDER/DOMAIN/{train,test}/CLASS/*.png: how your own may lie.
+
+    Args:
+        name: Which benchmark.
+        folder: A new folder.
+        domains: Which domains, with commas between them; all if not given.
+        data: Where the data files are; wins over $GALAFED_DATA.
+    """
+    from galafed.benchmarks.export import export_images
+
+    use_data(data)
+    _, benchmark = opened(name)
+    chosen = tuple(filter(None, (part.strip() for part in domains.split(",")))) or benchmark.domains
+    with shown_progress() as progress:
+        count = export_images(benchmark, folder, chosen, progress)
+    console().print(f"wrote {count} images of {len(chosen)} domains into {folder}", markup=False, soft_wrap=True)
+
+
 def inspect(
     folder: Positional[Annotated[Path, arg(metavar="FOLDER")]],
     /,
@@ -210,6 +236,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "verify": verify,
     "preview": preview,
     "similarity": similarity,
+    "export": export,
     "inspect": inspect,
 }
 

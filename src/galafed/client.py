@@ -78,9 +78,17 @@ class Client:
                 )
             else:
                 done = sweep(work, bench, self.data, begun.states, stream=begun.stream, rows=rows)
+                if work.exam is not None:
+                    done = Swept({**done.parts, **self._examined(work.exam, bench, begun.states)}, done.rows)
         except WorkError as error:
             return self.refuse(job, error)
         return self.finish(job, done, time.perf_counter() - started)
+
+    def _examined(self, work: Sweep, bench: Bench, states: Mapping[str, State]) -> Mapping[str, State]:
+        """What a pass over the test images makes, or of none, where there are none."""
+        if self.data.exam is None:
+            return work.finish({}, bench.dtype)
+        return sweep(work, bench, self.data.exam, states).parts
 
     def begin(self, job: Job, bench: Bench, seed: int) -> Begun | Failure:
         """Enter the job's round, find what the payload leaves to memory, and keep a tagged model."""

@@ -11,35 +11,30 @@ import json
 import math
 import re
 import tomllib
-import types
-import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from galafed.errors import ConfigError
+from galafed.participation import Rule
 from galafed.poison import Poison
 from galafed.registry import unknown
+from galafed.typed import build, is_finite
 
 if TYPE_CHECKING:
     from galafed.model import State
 
-T = TypeVar("T")
-
-LARGEST = 2**62
-"""Beyond this a number in a configuration is a slip, and some library on the way would overflow."""
-
 
 def positive(key: str, value: float) -> None:
     """Refuse a setting that is not a finite number greater than zero."""
-    if not (_is_finite(value) and value > 0):
+    if not (is_finite(value) and value > 0):
         raise ConfigError(f"{key} = {value}: must be a number greater than 0")
 
 
 def at_least(key: str, value: float, least: float) -> None:
     """Refuse a setting below a bound, or too large to count with."""
-    if not (_is_finite(value) and value >= least):
+    if not (is_finite(value) and value >= least):
         raise ConfigError(f"{key} = {value}: must be {least} or more")
 
 
@@ -53,10 +48,6 @@ def fraction(key: str, value: float) -> None:
     """Refuse a setting that is not a share of something that must not be all of it."""
     if not 0 <= value < 1:
         raise ConfigError(f"{key} = {value}: must be at least 0 and below 1")
-
-
-def _is_finite(value: float) -> bool:
-    return -LARGEST <= value <= LARGEST
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +134,12 @@ class Run:
     """How many sources must answer each question for a round to count."""
     timeout: float = 0.0
     """Seconds a client may take for a task; 0 waits for ever."""
+    participation: float = 1.0
+    """Share of the sources that take part in each round."""
+    participation_by: Rule = "uniform"
+    """How they are drawn: all alike, or by what is known of their relevance."""
+    federation: str = ""
+    """Folder of the federation whose sites do the work; of an engine that has sites."""
     evaluate_every: int = 1
     keep_checkpoints: int = 3
     selection: Literal["discrepancy", "entropy", "information"] = "discrepancy"
@@ -161,6 +158,8 @@ class Run:
         at_least("max_clients_at_once", self.max_clients_at_once, 0)
         at_least("quorum", self.quorum, 1)
         at_least("timeout", self.timeout, 0)
+        if not 0 < self.participation <= 1:
+            raise ConfigError(f"participation = {self.participation}: must be above 0 and at most 1")
         at_least("evaluate_every", self.evaluate_every, 1)
         at_least("keep_checkpoints", self.keep_checkpoints, 1)
         if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
@@ -174,11 +173,16 @@ class Run:
         poison = values.pop("poison")
         if poison["sources"]:  # else a run is what it was before there was poison, down to its name
             values["poison"] = poison | {"sources": list(poison["sources"])}
+        for key, usual in LATER.items():
+            if values[key] == usual:
+                del values[key]
         return values | {name: table for name, table in tables.items() if table}
 
     def hash(self) -> str:
         """A fingerprint of the whole configuration."""
-        text = json.dumps(self.to_dict(), sort_keys=True)
+        values = self.to_dict()
+        values.pop("federation", None)  # where the sites are does not decide the outcome
+        text = json.dumps(values, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property
@@ -186,6 +190,9 @@ class Run:
         """A folder name that tells runs apart: benchmark, target, algorithm, seed and fingerprint."""
         return f"{self.benchmark}-{self.target}-{self.algorithm}-s{self.seed}-{self.hash()[:8]}"
 
+
+LATER: Mapping[str, Any] = {"participation": 1.0, "participation_by": "uniform", "federation": ""}
+"""Settings that came after the first runs; with these values a run is what it was before, down to its name."""
 
 TABLES = ("settings", "benchmark_settings")
 
@@ -245,43 +252,12 @@ def resolve(values: Mapping[str, Any]) -> Run:
             f"{algorithm_name} puts the data of all domains in one place, and the engine {run.engine!r} leaves it at "
             "the sites: take the engine 'serial', or a federated algorithm (gala ls algorithms)"
         )
+    if algorithm.needs_two_sources and len(sources) < 2 and engines.get(run.engine).federated:
+        raise ConfigError(
+            f"{algorithm_name} needs two sources, and a site's images cannot be cut in two from here: name another "
+            "source, or take the engine 'serial'"
+        )
     return dataclasses.replace(run, target=target, sources=sources, network=network)
-
-
-def build(cls: type[T], values: Any, prefix: str, skip: tuple[str, ...] = ()) -> T:
-    """A dataclass from plain values; an unknown key or a wrong type is an error that names the key."""
-    if not isinstance(values, Mapping):
-        raise ConfigError(f"{prefix.rstrip('.')} must be a table of settings, got {values!r}")
-    hints = typing.get_type_hints(cls)
-    names = tuple(field.name for field in dataclasses.fields(cls) if field.name not in skip)  # type: ignore[arg-type]
-    for key in values:
-        if key not in names:
-            raise ConfigError(unknown("key", f"{prefix}{key}", tuple(prefix + name for name in names)))
-    try:
-        return cls(**{key: _convert(hints[key], value, key) for key, value in values.items()})
-    except ConfigError as error:
-        message = str(error)
-        raise ConfigError(message if message.startswith(prefix) else prefix + message) from None
-
-
-def _convert(hint: Any, value: Any, key: str) -> Any:
-    """A plain value as the type a field asks for, without guessing."""
-    origin = typing.get_origin(hint)
-    if dataclasses.is_dataclass(hint):
-        return build(hint, value, f"{key}.")  # type: ignore[arg-type]
-    if origin is Literal:
-        if value not in typing.get_args(hint):
-            raise ConfigError(f"{key} = {value!r}: accepted are {', '.join(map(str, typing.get_args(hint)))}")
-        return value
-    if origin is tuple and isinstance(value, list | tuple):
-        return tuple(_convert(typing.get_args(hint)[0], item, key) for item in value)
-    if hint is float and isinstance(value, int) and not isinstance(value, bool) and _is_finite(value):
-        return float(value)
-    expected: dict[Any, type | types.UnionType] = {bool: bool, int: int, float: float, str: str}
-    if origin is not tuple and isinstance(value, expected[hint]) and (hint is bool) == isinstance(value, bool):
-        return value
-    words = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
-    raise ConfigError(f"{key} = {value!r}: must be {words.get(hint, 'a list of names')}")
 
 
 def _with_defaults(values: Mapping[str, Any], defaults: Mapping[str, Any], keys: set[str]) -> dict[str, Any]:

@@ -5,20 +5,23 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from galafed.errors import QuorumError
+from galafed.lazy import torch
 from galafed.messages import Failure, Held, Job, Replies, Reply
 from galafed.model import Model, State, StateError, check_shapes, impossible
+from galafed.participation import Participation
 from galafed.runs.seeding import generator
+from galafed.sites.ledger import Books, Direction, entry
 from galafed.traffic import Traffic
-from galafed.work import Fit, Task
+from galafed.work import Fit, Sweep, Task
 
 if TYPE_CHECKING:
-    import torch
-
-    from galafed.loops import Bench
     from galafed.networks.base import Network
+
+EVERYONE = Participation()
 
 PhaseListener = Callable[[str, int, int], None]
 """Told a task's name, how many clients have answered and how many were asked."""
@@ -27,10 +30,10 @@ PhaseListener = Callable[[str, int, int], None]
 class Engine(ABC):
     """Where client work is done."""
 
-    bench: Bench
-    """Where models are tested, on this side of the seam."""
     notice: Callable[[str], None] = staticmethod(lambda text: None)
     """Told what the user should know, a sentence at a time."""
+    books: Books
+    """Where an engine whose payloads really cross a border writes each of them down."""
     federated: ClassVar[bool] = False
     """Whether clients are sites that keep their data; a method that pools data is then refused."""
 
@@ -70,8 +73,10 @@ class Federation:
         dtype: torch.dtype | None = None,
         quorum: int = 1,
         timeout: float | None = None,
+        participation: Participation = EVERYONE,
     ) -> None:
-        self.sources = tuple(sorted(sources))
+        self.sources = self._all_sources = tuple(sorted(sources))
+        """Those that take part: all of them before the first round, then those drawn for the round."""
         self.domains = tuple(sorted(domains)) or self.sources
         """The labelled domains: the streams of the one client that holds them all, else the sources themselves."""
         self.target = target
@@ -82,25 +87,29 @@ class Federation:
         self.traffic = Traffic()
         self.failures: list[Failure] = []
         self.listener: PhaseListener = lambda task, done, asked: None
+        self.books = engine.books = Books()
         self._engine = engine
         self._quorum = quorum
         self._timeout = timeout
+        self._participation = participation
         self._holds: dict[str, frozenset[str]] = {}
 
     @property
     def everyone(self) -> tuple[str, ...]:
-        """The sources and the target."""
+        """The sources that take part, and the target."""
         return (*self.sources, self.target)
 
     def fresh(self, part: str) -> State:
         """A part as it starts: a function of its name and the run's seed."""
         return self.network.fresh(part, self.seed, self.dtype)
 
-    def begin_round(self, number: int) -> None:
-        """Start a round with an empty ledger."""
+    def begin_round(self, number: int, relevance: Mapping[str, float] | None = None) -> None:
+        """Start a round with an empty ledger; where not all take part, sources are drawn, perhaps by `relevance`."""
         self.round = number
         self.traffic.clear()
         self.failures = []
+        if self._participation.share < 1:
+            self.sources = self._participation.draw(self._all_sources, self.rng("participation"), relevance)
 
     def rng(self, purpose: str) -> torch.Generator:
         """The server's random stream for one purpose in this round."""
@@ -115,20 +124,27 @@ class Federation:
         own: Mapping[str, Model | Mapping[str, State]] | None = None,
         timeout: float | None = None,
         need: int | None = None,
+        keep: bool = True,
     ) -> Replies:
         """Ask members to do a task with a payload; returns the good replies and the named failures.
 
-        `own` is what single members are sent besides. Raises `QuorumError` where fewer than `need` sources answer, or
+        `own` is what single members are sent besides. Without `keep`, members keep what they hold and nothing of what
+        they are sent. Raises `QuorumError` where fewer than `need` sources answer, or
         where the target was asked and did not.
         """
         members = (members,) if isinstance(members, str) else tuple(sorted(members))
         mine: Mapping[str, Model | Mapping[str, State]] = own or {}
-        answers = self._send([self._job(name, task, payload, mine.get(name, {})) for name in members], timeout)
+
+        def jobs(names: Iterable[str]) -> list[Job]:
+            made = [self._job(name, task, payload, mine.get(name, {})) for name in names]
+            return made if keep else [replace(job, tags={}) for job in made]
+
+        answers = self._send(jobs(members), timeout)
         forgot = [name for name, answer in answers.items() if isinstance(answer, Failure) and answer.kind == "forgot"]
         if forgot:  # a client lost its cache: send it everything
             for name in forgot:
                 self._holds.pop(name, None)
-            answers |= self._send([self._job(name, task, payload, mine.get(name, {})) for name in forgot], timeout)
+            answers |= self._send(jobs(forgot), timeout)
         replies = Replies(
             {name: a for name in members if isinstance(a := answers[name], Reply)},
             {name: a for name in members if isinstance(a := answers[name], Failure)},
@@ -154,6 +170,8 @@ class Federation:
         by_client = {job.client: job for job in jobs}
         for job in jobs:
             self.traffic.down(job)
+            states = {part: state for part, state in job.payload.items() if not isinstance(state, Held)}
+            self._write_down(job, "in", states, job.size)
         name, asked = jobs[0].task.name, len(jobs)
         self.listener(name, 0, asked)
         limit = self._timeout if timeout is None else timeout
@@ -168,15 +186,18 @@ class Federation:
         if isinstance(answer, Failure):
             return answer
         self.traffic.up(job, answer)
-        schema = job.task.work.schema(self.network)
+        self._write_down(job, "out", answer.parts, answer.size, answer.metrics)
+        work = job.task.work
+        schema = work.schema(self.network)
+        precision = torch.float64 if isinstance(work, Sweep) and work.exact else self.dtype
         try:
             if missing := schema.keys() - answer.parts.keys():
                 raise StateError(f"the reply of client {job.client!r} lacks {min(missing)!r}")
             if extra := answer.parts.keys() - schema.keys():
                 raise StateError(f"the reply of client {job.client!r} has an unknown part {min(extra)!r}")
             for part, expected in schema.items():
-                check_shapes(answer.parts[part], expected, job.client, dtype=self.dtype)
-            if isinstance(job.task.work, Fit) and "loss" not in answer.metrics:
+                check_shapes(answer.parts[part], expected, job.client, dtype=precision)
+            if isinstance(work, Fit) and "loss" not in answer.metrics:
                 raise StateError(f"the reply of client {job.client!r} lacks its loss")
             for metric, value in answer.metrics.items():
                 if not math.isfinite(value):
@@ -195,6 +216,33 @@ class Federation:
         for client in wrong:
             self._holds.pop(client, None)
         return wrong
+
+    def _write_down(
+        self,
+        job: Job,
+        direction: Direction,
+        parts: Mapping[str, State],
+        size: int,
+        numbers: Iterable[str] = (),
+    ) -> None:
+        """What would cross, where clients are in this process; an engine with sites writes down what does."""
+        if not self._engine.federated:
+            shapes = {
+                f"{part}|{name}": [str(value.dtype).removeprefix("torch."), list(value.shape)]
+                for part, state in parts.items()
+                for name, value in state.items()
+            }
+            line = entry(
+                site=job.client,
+                round_number=job.round,
+                task=job.task.name,
+                direction=direction,
+                content=None,
+                tensors=shapes,
+                size=size,
+                numbers=numbers,
+            )
+            self.books.write(line)
 
     def _require(self, members: Sequence[str], task: Task, replies: Replies, need: int) -> None:
         sources = [name for name in members if name != self.target]

@@ -30,6 +30,8 @@ class Images:
     images: Tensor
     labels: Tensor | None = None
     streams: Mapping[str, Images] = field(default_factory=dict)
+    exam: Images | None = None
+    """The labelled test images, for `Sweep.exam` alone."""
 
     def __len__(self) -> int:
         return len(self.images)
@@ -40,6 +42,7 @@ class Images:
             self.images.to(device),
             None if self.labels is None else self.labels.to(device),
             {name: images.to(device) for name, images in self.streams.items()},
+            None if self.exam is None else self.exam.to(device),
         )
 
     def stream(self, name: str) -> Images:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from galafed.lazy import torch
@@ -67,32 +68,41 @@ def weighted_mean(states: Mapping[str, State], weights: Mapping[str, float], *, 
     if unweighted := [client for client in clients if client not in weights]:
         raise StateError(f"client {unweighted[0]!r} has no weight")
     share = normalise({client: weights[client] for client in clients})
-    reference = states[clients[0]]
-    schema = schema_of(reference)
+    schema = schema_of(states[clients[0]])
     for client in clients:
         check_shapes(states[client], schema, client)
     for reason in impossible({client: states[client] for client in clients}).values():
         raise StateError(reason)
     mean: State = {}
-    for name, first in reference.items():
-        values = [states[client][name] for client in clients]
-        if not first.is_floating_point():
-            mean[name] = torch.stack(values).amax(dim=0)
+    weigh = list(share.values())
+    for name, (_, floating) in schema.items():
+        values = partial(_each, states, clients, name)
+        if not floating:
+            mean[name] = torch.stack(list(values())).amax(dim=0)
             continue
-        mean[name] = _sum(values, [share[client] for client in clients])
+        mean[name] = _sum(values(), weigh)
         if variance == "mixture" and name.endswith("running_var"):
-            means = [states[client][name.replace("running_var", "running_mean")].double() for client in clients]
-            second = _sum([v.double() + m**2 for v, m in zip(values, means, strict=True)], list(share.values()))
-            mean[name] = (second - _sum(means, list(share.values())) ** 2).to(first.dtype)
+            means = [value.double() for value in _each(states, clients, name.replace("running_var", "running_mean"))]
+            second = _sum((v.double() + m**2 for v, m in zip(values(), means, strict=True)), weigh)
+            mean[name] = (second - _sum(means, weigh) ** 2).to(mean[name].dtype)
     return mean
 
 
-def _sum(values: list[torch.Tensor], weights: list[float]) -> torch.Tensor:
+def _each(states: Mapping[str, State], clients: Iterable[str], name: str) -> Iterator[torch.Tensor]:
+    """One tensor of each client, one at a time: a state may be read from a file as it is used."""
+    return (states[client][name] for client in clients)
+
+
+def _sum(values: Iterable[torch.Tensor], weights: Iterable[float]) -> torch.Tensor:
     """Σ w v in float64 in the order given, returned in the tensors' own precision."""
-    total = torch.zeros_like(values[0], dtype=torch.float64)
+    total, kind = None, torch.float64
     for value, weight in zip(values, weights, strict=True):
+        if total is None:
+            total, kind = torch.zeros_like(value, dtype=torch.float64), value.dtype
         total.add_(value, alpha=weight)
-    return total.to(values[0].dtype)
+    if total is None:
+        raise StateError("no client is left to average over")
+    return total.to(kind)
 
 
 def normalise(weights: Mapping[str, float]) -> dict[str, float]:

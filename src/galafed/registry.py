@@ -15,7 +15,7 @@ from galafed.errors import ConfigError
 
 T = TypeVar("T")
 
-NOT_ENTRIES = {"base", "heads", "layers", "parts", "residual", "store", "weights"}
+NOT_ENTRIES = {"base", "export", "heads", "layers", "parts", "remote", "residual", "store", "weights"}
 
 
 class Registry(Generic[T]):

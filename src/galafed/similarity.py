@@ -14,7 +14,7 @@ from galafed.loops import Bench, Images, fit, sweep
 from galafed.model import State
 from galafed.networks.base import networks
 from galafed.runs.assembly import labelled, pick_device
-from galafed.tasks import evaluate, train
+from galafed.tasks import score, train
 
 Told = Callable[[str, int, int], None]
 
@@ -77,6 +77,6 @@ def fitted(
 
 def accuracy_of(bench: Bench, states: dict[str, State], test: Images) -> float:
     """The share of test images classified rightly."""
-    work = evaluate(labelled=True)
-    sums = sweep(work, bench, test, {part: states[part] for part in work.modules}).parts["sums"]
+    work = score(labelled=True)
+    sums = sweep(work, bench, test, {part: states[part] for part in work.modules}).parts["tested"]
     return float(sums["correct"] / sums["images"])

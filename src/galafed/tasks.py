@@ -6,9 +6,9 @@ Arguments are plain values, so that a task can be asked for by name at another s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from galafed.discrepancy import inter_group
 from galafed.lazy import torch
@@ -237,24 +237,44 @@ def read(probabilities: torch.Tensor, readout: Readout) -> torch.Tensor:
     return probabilities[winner, torch.arange(len(winner), device=winner.device)]
 
 
-def evaluate(*, readout: Readout = SINGLE, labelled: bool) -> Sweep:
+def score(readout: Readout = SINGLE, *, labelled: bool) -> Sweep:
     """Sums for the accuracy (where labels are given) and the label-free criteria of a model on a set of images."""
 
     def measure(outputs: Outputs, batch: Batch) -> dict[str, torch.Tensor]:
         p = read(torch.stack([logits.softmax(dim=-1) for logits in outputs.values()]), readout).double()
-        sums = {
-            "images": torch.tensor(len(p)),
-            "entropy": -(p * p.clamp_min(1e-30).log()).sum(),
-            "probability": p.sum(dim=0),
-        }
+        sums = {"images": torch.tensor(len(p))}
         if batch.labels is not None:
-            sums["correct"] = (p.argmax(dim=-1) == batch.labels).sum()
-        return sums
+            return sums | {"correct": (p.argmax(dim=-1) == batch.labels).sum()}
+        return sums | {"entropy": -(p * p.clamp_min(1e-30).log()).sum(), "probability": p.sum(dim=0)}
+
+    def finish(sums: Mapping[str, torch.Tensor], dtype: torch.dtype) -> States:
+        if not labelled:
+            return {"seen": dict(sums)}
+        nothing = torch.zeros((), dtype=torch.float64)
+        return {"tested": {name: sums.get(name, nothing) for name in ("images", "correct")}}
 
     return Sweep(
         outputs={str(number): path for number, path in enumerate(readout.paths)},
         measure=measure,
-        finish=lambda sums, dtype: {"sums": dict(sums)},
+        finish=finish,
         schema=lambda network: {},
         labelled=labelled,
+        exact=True,
+    )
+
+
+@task
+def evaluate(
+    *, paths: Sequence[Sequence[str]] = SINGLE.paths, rule: Literal["confident", "mean"] = "confident"
+) -> Sweep:
+    """The client's unlabelled images seen, and its labelled test images tested, by a model; sums alone are sent."""
+    readout = Readout(tuple(map(tuple, paths)), rule)
+    number: tuple[tuple[int, ...], bool] = ((), True)
+    return replace(
+        score(readout, labelled=False),
+        exam=score(readout, labelled=True),
+        schema=lambda network: {
+            "seen": {"images": number, "entropy": number, "probability": ((network.classes,), True)},
+            "tested": {"images": number, "correct": number},
+        },
     )

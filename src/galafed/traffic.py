@@ -10,6 +10,9 @@ from typing import Literal
 from galafed.messages import Job, Reply
 from galafed.model import kind_of, size_of
 
+EVALUATION = "evaluate"
+"""The task by which a model is tested."""
+
 
 @dataclass(frozen=True)
 class Transfer:
@@ -43,12 +46,18 @@ class Traffic:
         self.transfers.append(Transfer(job.round, reply.client, "up", job.task.name, reply.size, size_of(summaries)))
 
     def totals(self, *, sources: Iterable[str], target: str) -> dict[str, int]:
-        """Bytes of the busiest source, of the target and of the server, both directions together."""
+        """Bytes of the busiest source, of the target and of the server, both directions; `evaluation` stands apart."""
         each: defaultdict[str, int] = defaultdict(int)
         for transfer in self.transfers:
-            each[transfer.client] += transfer.size
+            if transfer.task != EVALUATION:
+                each[transfer.client] += transfer.size
         source = max((each[source] for source in sources), default=0)
         return {"source": source, "server": sum(each.values()), "target": each[target]}
+
+    @property
+    def evaluation(self) -> int:
+        """Bytes that testing the model took: what is measured of a method, and no part of it."""
+        return sum(transfer.size for transfer in self.transfers if transfer.task == EVALUATION)
 
     def uncounted_in_paper(self, *, target: str) -> int:
         """Bytes the paper's communication table leaves out: the target's class centroids and head statistics."""

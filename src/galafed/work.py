@@ -190,6 +190,12 @@ class Sweep:
     """Look at so many images only, drawn anew in each round; their rows are for `finish` alone. 0 looks at all."""
     mode: Mode = "eval"
     """In eval mode the pass is in order; with batch statistics in a random one, for neighbours may be alike."""
+    exact: bool = False
+    """What is sent is sums in float64, whatever the precision of the run."""
+    exam: Sweep | None = None
+    """A second pass with the same modules over the client's test images, whose labels no other work can see.
+
+    A client without any answers with what its `finish` makes of nothing."""
 
     @property
     def modules(self) -> tuple[str, ...]:

@@ -64,15 +64,10 @@ def list_folder(folder: Path) -> Listing:
     ignored: list[Path] = []
     domains = _folders(folder)
     for domain in domains:
-        for split, classes in _splits(domain):
-            ignored += _files(classes)
-            for label in _folders(classes):
-                files = _files(label)
-                found = [path for path in files if path.suffix.lower() in SUFFIXES]
-                pictures += [Listed(path=path, domain=domain.name, label=label.name, split=split) for path in found]
-                ignored += [path for path in files if path.suffix.lower() not in SUFFIXES]
-                if not found:
-                    empty.append(label)
+        found = list_domain(domain)
+        pictures += found.pictures
+        empty += found.empty
+        ignored += found.ignored
     if not pictures:
         raise DataError(
             f"{shown(folder)}: no picture found; expected {folder.name}/DOMAIN/CLASS/PICTURE "
@@ -83,6 +78,29 @@ def list_folder(folder: Path) -> Listing:
         pictures=tuple(pictures),
         domains=tuple(domain.name for domain in domains),
         classes=tuple(sorted(names, key=natural)),
+        empty=tuple(empty),
+        ignored=tuple(ignored),
+    )
+
+
+def list_domain(domain: Path) -> Listing:
+    """Look through the folder of one domain."""
+    pictures: list[Listed] = []
+    empty: list[Path] = []
+    ignored: list[Path] = []
+    for split, classes in _splits(domain):
+        ignored += _files(classes)
+        for label in _folders(classes):
+            files = _files(label)
+            found = [path for path in files if path.suffix.lower() in SUFFIXES]
+            pictures += [Listed(path=path, domain=domain.name, label=label.name, split=split) for path in found]
+            ignored += [path for path in files if path.suffix.lower() not in SUFFIXES]
+            if not found:
+                empty.append(label)
+    return Listing(
+        pictures=tuple(pictures),
+        domains=(domain.name,),
+        classes=listed.classes_of(pictures),
         empty=tuple(empty),
         ignored=tuple(ignored),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy
@@ -17,6 +17,7 @@ from galafed.errors import ConfigError
 from galafed.federation import Engine, Federation
 from galafed.loops import Bench, Images
 from galafed.networks.base import Network, networks
+from galafed.participation import Participation
 from galafed.runs.evaluation import Evaluator
 from galafed.runs.seeding import generator
 
@@ -44,49 +45,62 @@ def assemble(config: Run) -> Assembly:
     dtype = torch.float64 if config.precision == "float64" else torch.float32
     products = torch.bfloat16 if config.precision == "bfloat16" else None
     benchmark = benchmarks.get(config.benchmark)(config.benchmark_settings)
-    domains = {name: benchmark.load(name) for name in (*config.sources, config.target)}
     network = networks.get(config.network)(classes=len(benchmark.classes), image_size=benchmark.image_size)
     algorithm = algorithms.get(config.algorithm)(config.settings, config.training, rounds=config.rounds)
     algorithm.check(network)
-    data = client_data(domains, config, algorithm)
-    engine = engines.get(config.engine)(
-        bench=Bench(network, device, dtype, products), data=data, seed=config.seed, config=config
-    )
+    factory = engines.get(config.engine)
+    data: dict[str, Images] = {}
+    names, notes = config.sources, dict(benchmark.notes())
+    if not factory.federated:  # else no image is ever on this side
+        domains = {name: benchmark.load(name) for name in (*config.sources, config.target)}
+        data = client_data(domains, config, algorithm)
+        names = tuple(name for name in data if name != config.target)
+        notes = {name: domain.note for name, domain in domains.items() if domain.note}
+    engine = factory(bench=Bench(network, device, dtype, products), data=data, seed=config.seed, config=config)
     federation = Federation(
         engine,
         network,
-        sources=[name for name in data if name != config.target],
+        sources=names,
         target=config.target,
         domains=config.sources if algorithm.pools_sources else (),
         seed=config.seed,
         dtype=dtype,
         quorum=config.quorum,
         timeout=config.timeout or None,
+        participation=Participation(
+            share=config.participation, by=config.participation_by, fewest=max(2, config.quorum)
+        ),
     )
-    target = domains[config.target]
-    notes = {name: domain.note for name, domain in domains.items() if domain.note}
     for name in config.poison.sources:
         wrong = f"{config.poison.share:.0%} of its labels poisoned"
         notes[name] = f"{notes[name]}; {wrong}" if name in notes else wrong
-    test, train = labelled(target.test), unlabelled(target.train)
-    evaluator = Evaluator(engine.bench, test=test, unlabelled=train, readout=algorithm.readout(federation.domains))
+    evaluator = Evaluator(federation, algorithm.readout(federation.domains))
     return Assembly(algorithm, network, engine, federation, evaluator, device, dtype, notes)
 
 
 def client_data(domains: Mapping[str, Domain], config: Run, algorithm: Algorithm[Any]) -> dict[str, Images]:
     """What each client holds. The target gets images alone: its labels exist for the oracle and nobody else."""
-    data = {name: labelled(domains[name].train) for name in config.sources}
-    for name in config.poison.sources:
-        data[name] = poisoned(data[name], name, config)
+    data = {name: source_images(domains[name], config) for name in config.sources}
     if algorithm.pools_sources:
         streams = data | {config.target: unlabelled(domains[config.target].train)}
         data = {POOLED: pooled(data.values(), streams if algorithm.kind == "central" else {})}
     elif algorithm.needs_two_sources and len(data) == 1:
         (name, whole), *_ = data.items()
         data = halves(name, whole, config.seed)
-    target = domains[config.target].train
-    data[config.target] = labelled(target) if algorithm.sees_target_labels else unlabelled(target)
+    data[config.target] = target_images(domains[config.target], algorithm)
     return data
+
+
+def source_images(domain: Domain, config: Run) -> Images:
+    """What a source holds."""
+    images = labelled(domain.train)
+    return poisoned(images, domain.name, config) if domain.name in config.poison.sources else images
+
+
+def target_images(domain: Domain, algorithm: Algorithm[Any]) -> Images:
+    """What the target holds: images alone for training, and apart from them the test images with their labels."""
+    seen = labelled(domain.train) if algorithm.sees_target_labels else unlabelled(domain.train)
+    return replace(seen, exam=labelled(domain.test) if len(domain.test) else None)
 
 
 def poisoned(source: Images, name: str, config: Run) -> Images:

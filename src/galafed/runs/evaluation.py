@@ -1,22 +1,26 @@
-"""Testing a model. The only place that holds the target's test labels."""
+"""Testing a model: a question to the target, which alone holds its images and its test labels."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 
-from galafed.loops import Bench, Images, sweep
-from galafed.model import Model, State
+from galafed.model import Model
 from galafed.tasks import evaluate
 from galafed.work import Readout
+
+if TYPE_CHECKING:
+    from galafed.federation import Federation
 
 
 @dataclass(frozen=True)
 class Evaluation:
     """Accuracy on the target's test images, and label-free criteria on its unlabelled training images."""
 
-    accuracy: float
+    accuracy: float | None
+    """None where the target has no test labels."""
     entropy: float
     """Mean entropy of the predictions, in nats."""
     information: float
@@ -24,28 +28,24 @@ class Evaluation:
 
 
 class Evaluator:
-    """Tests models on the target's data; algorithms never see it."""
+    """Tests models at the target; algorithms never see what comes of it."""
 
-    def __init__(self, bench: Bench, *, test: Images, unlabelled: Images, readout: Readout) -> None:
-        self._bench = bench
-        self._test = test.to(bench.device)
-        self._unlabelled = unlabelled.to(bench.device)
+    def __init__(self, federation: Federation, readout: Readout) -> None:
+        self._federation = federation
         self._readout = readout
 
     def __call__(self, model: Model) -> Evaluation:
-        """Two passes: labels are used for the accuracy alone."""
-        tested = self._sums(model, self._test, labelled=True)
-        seen = self._sums(model, self._unlabelled, labelled=False)
+        """One question, answered with sums: labels are used for the accuracy alone."""
+        # Of a source that dropped out of the run there is no path to read.
+        paths = [list(path) for path in self._readout.paths if set(path) <= model.parts.keys()]
+        task = evaluate(paths=paths, rule=self._readout.rule)
+        needed = Model({part: model.parts[part] for part in task.work.modules}, tag=model.tag)
+        (reply,) = self._federation.ask(self._federation.target, task, needed, keep=False)
+        seen, tested = reply.parts["seen"], reply.parts["tested"]
         mean = seen["probability"] / seen["images"]
         entropy = float(seen["entropy"] / seen["images"])
         return Evaluation(
-            accuracy=float(tested["correct"] / tested["images"]),
+            accuracy=float(tested["correct"] / tested["images"]) if tested["images"] else None,
             entropy=entropy,
             information=float(torch.special.entr(mean).sum()) - entropy,
         )
-
-    def _sums(self, model: Model, data: Images, *, labelled: bool) -> State:
-        # Of a source that dropped out of the run there is no path to read.
-        paths = tuple(path for path in self._readout.paths if set(path) <= model.parts.keys())
-        work = evaluate(readout=replace(self._readout, paths=paths), labelled=labelled)
-        return sweep(work, self._bench, data, {part: model.parts[part] for part in work.modules}).parts["sums"]

@@ -9,6 +9,7 @@ from galafed.config import Run, read_toml, resolve
 from galafed.errors import ConfigError
 
 CONFIG, METRICS, SUMMARY, DONE, LOCK = "config.toml", "metrics.jsonl", "summary.json", "done", "lock"
+LEDGER = "ledger"
 
 
 def load_config(folder: Path) -> Run:

@@ -18,12 +18,13 @@ import torch
 from galafed.algorithms.base import Outcome
 from galafed.config import Run
 from galafed.errors import CheckpointError, ConfigError
+from galafed.participation import known_relevance
 from galafed.runs import checkpoint as checkpoints
 from galafed.runs.assembly import Assembly, assemble
 from galafed.runs.checkpoint import Checkpoint
 from galafed.runs.evaluation import Evaluation
 from galafed.runs.files import explained, new_folder, remove_leftovers, write_atomically, write_durably
-from galafed.runs.folders import CONFIG, DONE, LOCK, METRICS, SUMMARY, check_free, load_config
+from galafed.runs.folders import CONFIG, DONE, LEDGER, LOCK, METRICS, SUMMARY, check_free, load_config
 from galafed.runs.garbage import spared
 from galafed.runs.selection import selected
 from galafed.runs.summary import summarise
@@ -58,9 +59,10 @@ class Result:
     summary: Mapping[str, Any]
 
     @property
-    def accuracy(self) -> float:
-        """Test accuracy after the last round."""
-        return float(self.summary["accuracy"]["last"])
+    def accuracy(self) -> float | None:
+        """Test accuracy after the last round; None where the target has no test labels."""
+        value: float | None = self.summary["accuracy"]["last"]
+        return value
 
 
 def start(config: Run, folder: Path, observer: Observer | None = None, *, overwrite: bool = False) -> Result:
@@ -117,6 +119,7 @@ def _rounds(config: Run, folder: Path, assembly: Assembly, state: Checkpoint, ob
     """Rounds from `state.rounds_done` to the end, a checkpoint after each, then the summary."""
     federation = assembly.federation
     federation.listener = observer.phase
+    federation.books.keep_in(folder / LEDGER)
     assembly.engine.notice = observer.notice
     remove_leftovers(folder)
     _write_metrics(folder, state.history)
@@ -126,7 +129,7 @@ def _rounds(config: Run, folder: Path, assembly: Assembly, state: Checkpoint, ob
     with contextlib.closing(federation), spared():
         for number in range(state.rounds_done, config.rounds):
             started = time.perf_counter()
-            federation.begin_round(number)
+            federation.begin_round(number, known_relevance(state.history))
             outcome = assembly.algorithm.round(federation, state.model)
             due = (number + 1) % config.evaluate_every == 0 or number + 1 == config.rounds
             tested = outcome.tested or outcome.model
@@ -167,7 +170,11 @@ def _line(
         "discrepancy": outcome.discrepancy,
         **measured,
         "relevance": dict(outcome.relevance),
-        "bytes": totals | {"not_in_paper": federation.traffic.uncounted_in_paper(target=federation.target)},
+        "bytes": totals
+        | {
+            "not_in_paper": federation.traffic.uncounted_in_paper(target=federation.target),
+            "evaluation": federation.traffic.evaluation,
+        },
         "failures": [asdict(failure) for failure in federation.failures],
         "seconds": round(seconds, 4),
         **outcome.notes,

@@ -16,7 +16,7 @@ History = Sequence[Mapping[str, Any]]
 
 def picks(history: History, rounds: int) -> dict[str, Mapping[str, Any]]:
     """For each criterion that was measured, the metrics of the round it picks; on a tie the latest."""
-    measured = [line for line in history if line.get("accuracy") is not None]
+    measured = [line for line in history if line.get("information") is not None]
     settled = [line for line in measured if line["round"] > WARM_UP * rounds] or measured
     result = {}
     for criterion, sign in CRITERIA.items():

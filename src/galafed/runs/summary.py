@@ -66,4 +66,5 @@ def _bytes(final: Checkpoint) -> dict[str, Any]:
         "target": everything["target"] - left_out,
         "all": everything,
         "before_first_round": final.bytes_before,
+        "evaluation": int(median(line.get("evaluation", 0) for line in lines)),
     }

@@ -31,7 +31,8 @@ class Resident:
             own = slice(place, place + len(images))
             streams = {stream: domain.to(device) for stream, domain in images.streams.items()}
             labels = None if images.labels is None else self._labels[own]
-            self.data[name] = Images(self._images[own], labels, streams)
+            exam = None if images.exam is None else images.exam.to(device)
+            self.data[name] = Images(self._images[own], labels, streams, exam)
             place += len(images)
 
     def batch(self, bench: Bench, order: Tensor, cursor: Tensor, *, labelled: bool) -> Batch:

@@ -1,0 +1,91 @@
+"""Sites on Flower: its simulation runtime, a temporary federation on this machine, or one between real machines."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from galafed.engines.base import engines
+from galafed.engines.remote import Remote
+from galafed.errors import ConfigError
+from galafed.sites.extras import require
+
+if TYPE_CHECKING:
+    from galafed.engines.remote import Transport
+    from galafed.messages import Failure, Job, Reply
+    from galafed.sites.relay import Runtime
+
+LOOPBACK = {"loopback": False, "supernodes": True}
+"""In place of a federation's folder: a deployment on this machine, for as long as the run lasts, with our own nodes or
+with Flower's SuperNodes."""
+
+_inside: list[Transport] = []
+
+
+@engines.register("flower")
+class Flower(Remote):
+    """Without a federation, Flower simulates the sites; the run stays in this process, and Flower passes bytes on."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str] = "sites on Flower, simulated or real (--federation FOLDER, or loopback); galafed[flower]"
+    probe_seconds: ClassVar[float] = 10.0
+    _asked_all = False
+
+    def connect(self) -> Transport:
+        """Flower is started or found, and its nodes have a while to connect."""
+        if _inside:
+            return _inside[-1]
+        require("flower")
+        from galafed.sites.relay import Relay
+
+        relay = Relay(self._runtime, "Flower")
+        relay.open()
+        return relay
+
+    def _runtime(self) -> Runtime:
+        from galafed.flower.folder import read_federation
+        from galafed.flower.runtimes import Federated, Loopback, Simulation
+
+        config = self.config
+        if not config.federation:
+            return Simulation(config.sources, config.target, self._state(), threads=config.threads)
+        if config.federation in LOOPBACK:
+            return Loopback(config.sources, config.target, self._state(), supernodes=LOOPBACK[config.federation])
+        federation = read_federation(Path(config.federation))
+        if strangers := {*config.sources, config.target} - set(federation.sites):
+            raise ConfigError(
+                f"{config.federation} has no site called {min(strangers)!r}; it has {', '.join(federation.sites)}"
+            )
+        return Federated(federation, config.sources, config.target)
+
+    def _state(self) -> Path:
+        """Where the sites of a temporary federation keep what a resumed run needs."""
+        from galafed.benchmarks.store import cache_folder
+
+        return cache_folder() / "sites" / self.config.hash()[:16]
+
+    def dispatch(
+        self, jobs: Sequence[Job], timeout: float | None, progress: Callable[[int], None]
+    ) -> list[Reply | Failure]:
+        answers = super().dispatch(jobs, timeout, progress)
+        # The test of the last round is a run's last question.
+        self._asked_all = jobs[0].round + 1 == self.config.rounds and jobs[0].task.name == "evaluate"
+        return answers
+
+    def close(self) -> None:
+        super().close()
+        if self._asked_all and not Path(self.config.federation).is_absolute():
+            shutil.rmtree(self._state(), ignore_errors=True)
+
+
+@contextmanager
+def inside(transport: Transport) -> Iterator[None]:
+    """Within a process that Flower started, questions go straight to Flower."""
+    _inside.append(transport)
+    try:
+        yield
+    finally:
+        _inside.pop()

@@ -1,0 +1,45 @@
+"""Sites on NVIDIA FLARE: separate processes with certificates, on this machine or on others. A preview."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from galafed.engines.base import engines
+from galafed.engines.remote import Remote
+from galafed.errors import ConfigError
+from galafed.sites.extras import require
+
+if TYPE_CHECKING:
+    from galafed.engines.remote import Transport
+    from galafed.flare.runtime import Coordinator
+
+
+@engines.register("nvflare")
+class NVFlare(Remote):
+    """Without a federation, a temporary one is made on this machine; the run stays in this process."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str] = "preview: real sites on NVIDIA FLARE, with certificates (--federation); galafed[nvflare]"
+
+    def connect(self) -> Transport:
+        """FLARE is started when the first question is sent."""
+        require("nvflare")
+        from galafed.flare.runtime import FlareRelay
+
+        return FlareRelay(self._coordinator)
+
+    def _coordinator(self) -> Coordinator:
+        from galafed.flare.kits import read_federation
+        from galafed.flare.runtime import Coordinator, Temporary
+
+        config = self.config
+        if not config.federation:
+            return Temporary(config.sources, config.target, self.notice)
+        federation = read_federation(Path(config.federation))
+        needed = (*config.sources, config.target)
+        if strangers := set(needed) - set(federation.sites):
+            raise ConfigError(
+                f"{config.federation} has no site called {min(strangers)!r}; it has {', '.join(federation.sites)}"
+            )
+        return Coordinator(federation, needed, self.notice)

@@ -1,0 +1,179 @@
+"""FLARE for one run: its server started or found, the sites gathered, the job handed over, and again if it is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from galafed.errors import QuorumError
+from galafed.flare.kits import ADMIN, FlareFolder, make_federation
+from galafed.flare.parties import HEARTBEAT, environment, server_command, site_command
+from galafed.messages import Failure
+from galafed.sites.processes import Processes, answers, free_port
+from galafed.sites.relay import Relay
+
+START = 60.0
+"""Seconds the server has to come up."""
+GATHER = 30.0
+"""Seconds that sites have to connect before the run goes on without them."""
+ALIVE = 4 * HEARTBEAT
+"""Seconds since its last sign of life after which a site is taken for gone."""
+POLL = 0.25
+
+
+class Coordinator:
+    """The server of a federation, as a child of this process, and the jobs it is given."""
+
+    def __init__(self, federation: FlareFolder, needed: Sequence[str], notice: Callable[[str], None]) -> None:
+        self.federation = federation
+        self.folder = Path(tempfile.mkdtemp(prefix="galafed-flare-"))
+        self.processes = Processes(federation.server / "logs")
+        self._needed = tuple(needed)
+        self._notice = notice
+        self._jobs = 0
+        self._job = ""
+        self.taking_part: frozenset[str] = frozenset()
+        self._start_server()
+
+    def submit(self, relay: Path) -> None:
+        """Gather the sites and have the server run our job with those that are there."""
+        if self.processes.trouble():
+            self._start_server()
+        with self._session() as session:
+            there = self._gather(session)
+            self._jobs += 1
+            from galafed.flare.job import write_job
+
+            spool = self.folder / f"spool-{self._jobs}"
+            spool.mkdir(mode=0o700)
+            self._job = session.submit_job(str(write_job(self.folder / f"job-{self._jobs}", there, relay, spool)))
+        self.taking_part = frozenset(there)
+
+    def returned(self, names: frozenset[str]) -> bool:
+        """Whether one of these sites, which the running job does without, is there again."""
+        with contextlib.suppress(QuorumError), self._session() as session:
+            return bool(names & self._alive(session).keys() - self.taking_part)
+        return False
+
+    def _gather(self, session: Any) -> list[str]:
+        """The sites that are there: all of them, or those that came in time."""
+        deadline = time.monotonic() + GATHER
+        while True:
+            there = self._alive(session)
+            missing = [name for name in self._needed if name not in there]
+            if not missing:
+                break
+            if time.monotonic() > deadline:
+                if not there:
+                    raise QuorumError(
+                        f"no site has connected to {self.federation.address}: start them with 'gala site start', and "
+                        "go on with 'gala resume'"
+                    )
+                self._notice(f"going on without {', '.join(missing)}: not connected")
+                break
+            time.sleep(POLL)
+        return [name for name in self._needed if name in there]
+
+    def _alive(self, session: Any) -> dict[str, float]:
+        """The sites that gave a sign of life a moment ago, with its time."""
+        try:
+            info = session.get_system_info().client_info
+        except Exception as error:
+            raise QuorumError(f"the server of FLARE does not answer: {error}") from None
+        now = time.time()
+        return {c.name: c.last_connect_time for c in info if now - float(c.last_connect_time or 0) < ALIVE}
+
+    @contextlib.contextmanager
+    def _session(self) -> Iterator[Any]:
+        """A session with the server as the one who starts runs."""
+        from nvflare.fuel.flare_api.flare_api import new_secure_session
+
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):  # it greets on the console
+                session = new_secure_session(ADMIN, str(self.federation.admin), timeout=START)
+        except Exception as error:
+            raise QuorumError(
+                f"the server of FLARE at {self.federation.address} does not let us in: {error}. {self.trouble()}"
+            ) from None
+        try:
+            yield session
+        finally:
+            session.close()
+
+    def _start_server(self) -> None:
+        federation = self.federation
+        if "server" not in self.processes.running and answers(federation.host, federation.port):
+            raise QuorumError(
+                f"somebody listens at {federation.address} already: another run of this federation? Wait for it to end"
+            )
+        self.processes.start("server", server_command(federation), environment())
+        deadline = time.monotonic() + START
+        while not answers(federation.host, federation.port):
+            if (trouble := self.trouble()) or time.monotonic() > deadline:
+                raise QuorumError(f"the server of FLARE did not start. {trouble}")
+            time.sleep(0.1)
+
+    def trouble(self) -> str:
+        """A process of ours that has ended."""
+        return self.processes.trouble()
+
+    def close(self) -> None:
+        """End the server, and with it the job; the sites wait for the next one."""
+        self.processes.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Temporary(Coordinator):
+    """A federation that only lives as long as the run: keys, server and sites on this machine."""
+
+    def __init__(self, sources: Sequence[str], target: str, notice: Callable[[str], None]) -> None:
+        whole = Path(tempfile.mkdtemp(prefix="galafed-flare-"))
+        self._whole = whole
+        federation = make_federation(whole / "federation", sources, target, port=free_port())
+        super().__init__(federation, federation.sites, notice)
+        for name in federation.sites:
+            file = whole / name / "site.toml"
+            file.parent.mkdir()
+            write_trusting(file, name, "target" if name == target else "source")
+            self.processes.start(name, site_command(federation.kit(name), name), environment(GALAFED_SITE=str(file)))
+
+    def close(self) -> None:
+        super().close()
+        shutil.rmtree(self._whole, ignore_errors=True)
+
+
+def write_trusting(path: Path, name: str, role: str) -> None:
+    """The file of a site on the user's own machine, which allows whatever the run asks."""
+    import tomli_w
+
+    from galafed.sites.policy import EVERYTHING
+
+    allow = {"tasks": list(EVERYTHING.tasks), "parts": list(EVERYTHING.parts)}
+    path.write_text(tomli_w.dumps({"name": name, "role": role, "allow": allow}))
+
+
+class FlareRelay(Relay):
+    """A relay that has the job started anew when a site it does without has come back."""
+
+    def __init__(self, make: Callable[[], Coordinator]) -> None:
+        super().__init__(make, "FLARE")
+
+    def send(
+        self,
+        requests: Mapping[str, bytes],
+        timeout: float | None,
+        arrived: Callable[[str, bytes | Path | Failure], None],
+    ) -> None:
+        """As any relay; before it, a site that came back is taken in."""
+        runtime = self._runtime
+        if isinstance(runtime, Coordinator) and self._connection is not None:
+            outside = frozenset(requests) - runtime.taking_part
+            if outside and runtime.returned(outside):
+                self._hang_up()
+        super().send(requests, timeout, arrived)

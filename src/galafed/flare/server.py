@@ -1,0 +1,101 @@
+"""What FLARE's server runs for us: it passes bytes between the process that the user started and the sites."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import os
+import secrets
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from nvflare.collab import collab
+
+from galafed.flare.ending import end_with_parent
+from galafed.sites import frames
+
+SMALL = 2**16
+"""Answers up to this size go through the socket; larger ones are handed over as files."""
+
+
+class Messenger:
+    """Serves the socket it is told of until the other side hangs up."""
+
+    @collab.main
+    def pass_on(self) -> None:
+        """Each exchange: requests from the line to the sites, and every answer back as it comes."""
+        end_with_parent()
+        sites = {site.name: site for site in collab.clients}
+        path = str(collab.get_app_prop("relay"))
+        spool = Path(str(collab.get_app_prop("spool")))
+        with socket.socket(socket.AF_UNIX) as line, contextlib.suppress(EOFError, ConnectionError):
+            line.connect(path)
+            with ThreadPoolExecutor(max(len(sites), 1)) as threads:
+                exchange = Exchange(line, spool, sites, threads)
+                while True:
+                    exchange.once()
+                    _let_go()
+
+
+class Exchange:
+    """Questions to sites, a thread each; one thread at a time writes to the line."""
+
+    def __init__(self, line: socket.socket, spool: Path, sites: dict[str, Any], threads: ThreadPoolExecutor) -> None:
+        self._line = line
+        self._spool = spool
+        self._sites = sites
+        self._threads = threads
+        self._writing = threading.Lock()
+
+    def once(self) -> None:
+        """One exchange, from its first request to its last answer."""
+        header, bodies = frames.receive(self._line)
+        timeout = float(header["timeout"])
+        requests = [bytes(body) for body in bodies]
+        del bodies
+        asked = [
+            self._threads.submit(self._ask, name, requests[place], timeout) for name, place in header["sites"].items()
+        ]
+        del requests
+        for each in asked:
+            each.result()
+
+    def _ask(self, name: str, request: bytes, timeout: float) -> None:
+        if name not in self._sites:
+            self._tell({"site": name, "kind": "absent", "reason": "it was not connected when the sites were gathered"})
+            return
+        try:
+            answer = self._sites[name](timeout=timeout).handle(request=request)
+        except Exception as error:  # whatever became of one site, the others go on
+            late = "timed out" in str(error)
+            self._tell({"site": name, "kind": "late" if late else "lost", "reason": _words(error)})
+            return
+        if not isinstance(answer, bytes):
+            self._tell({"site": name, "kind": "invalid", "reason": f"it answered with {type(answer).__name__}"})
+        elif len(answer) <= SMALL:
+            self._tell({"site": name}, [answer])
+        else:
+            path = self._spool / f"{secrets.token_hex(8)}.safetensors"
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(answer)
+            self._tell({"site": name, "file": str(path)})
+
+    def _tell(self, header: dict[str, Any], bodies: list[bytes] | None = None) -> None:
+        with self._writing:
+            frames.send(self._line, header, bodies or [])
+
+
+def _words(error: Exception) -> str:
+    """An error in one line."""
+    return " ".join(str(error).split())[:300] or type(error).__name__
+
+
+def _let_go() -> None:
+    """Give memory back to the system after each exchange: the C library would keep every reply's share."""
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL("libc.so.6").malloc_trim(0)

@@ -1,0 +1,47 @@
+"""Whole messages over a stream socket: a JSON header and byte strings, each with its length in front."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+LARGEST_HEADER = 1 << 20
+LARGEST_BODY = 1 << 33
+_LENGTH = struct.Struct("<Q")
+
+Bytes = bytes | bytearray | memoryview
+
+
+def send(connection: socket.socket, header: Mapping[str, Any], bodies: Sequence[Bytes] = ()) -> None:
+    """Send one message."""
+    text = json.dumps({**header, "sizes": [len(body) for body in bodies]}).encode()
+    connection.sendall(_LENGTH.pack(len(text)) + text)
+    for body in bodies:
+        connection.sendall(body)
+
+
+def receive(connection: socket.socket) -> tuple[dict[str, Any], list[bytearray]]:
+    """The next message; `EOFError` where the other side has gone, `ValueError` where it speaks another language."""
+    (length,) = _LENGTH.unpack(_exactly(connection, _LENGTH.size))
+    if length > LARGEST_HEADER:
+        raise ValueError(f"a header of {length} bytes")
+    header = json.loads(_exactly(connection, length))
+    if not isinstance(header, dict):
+        raise ValueError("a header that is no table")
+    sizes = header.pop("sizes", None)
+    if not isinstance(sizes, list) or not all(type(size) is int and 0 <= size <= LARGEST_BODY for size in sizes):
+        raise ValueError("a header without sizes")
+    return header, [_exactly(connection, size) for size in sizes]
+
+
+def _exactly(connection: socket.socket, size: int) -> bytearray:
+    buffer = bytearray(size)
+    view = memoryview(buffer)
+    while view:
+        if not (got := connection.recv_into(view)):
+            raise EOFError("the connection was closed")
+        view = view[got:]
+    return buffer

@@ -1,0 +1,108 @@
+"""What left the building, and what came in: one line for each payload, kept at the site and in the run's folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from galafed.runs.files import explained
+
+Direction = Literal["in", "out"]
+"""As the site sees it."""
+
+
+class Ledger:
+    """A file of lines that only grows."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(self, line: Mapping[str, Any]) -> None:
+        """Add a line, whole: what crossed is written down before it is answered."""
+        text = json.dumps(dict(line)) + "\n"
+        with explained(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            try:
+                os.write(descriptor, text.encode())
+            finally:
+                os.close(descriptor)
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Every line that can be read; a kill may have cut the last one short."""
+        found = []
+        for text in self.path.read_bytes().splitlines() if self.path.exists() else ():
+            try:
+                found.append(dict(json.loads(text)))
+            except ValueError:
+                continue
+        return found
+
+
+class Books:
+    """A run's ledgers, a file for each site; lines from before the run has a folder wait for it."""
+
+    def __init__(self) -> None:
+        self._folder: Path | None = None
+        self._waiting: deque[Mapping[str, Any]] = deque(maxlen=1000)
+
+    def keep_in(self, folder: Path) -> None:
+        """Write into this folder from now on."""
+        self._folder = folder
+        while self._waiting:
+            self.write(self._waiting.popleft())
+
+    def write(self, line: Mapping[str, Any]) -> None:
+        """Add a line to the ledger of its site."""
+        if self._folder is None:
+            self._waiting.append(line)
+        else:
+            Ledger(self._folder / f"{file_name(line['site'])}.jsonl").write(line)
+
+
+def file_name(name: str) -> str:
+    """A name that somebody else chose, as the name of a file."""
+    return "".join(c if c.isalnum() or c in "-_.#" else "_" for c in name).lstrip(".")[:80] or "_"
+
+
+def entry(
+    *,
+    site: str,
+    round_number: int,
+    task: str,
+    direction: Direction,
+    content: bytes | Path | None,
+    tensors: Mapping[str, Any],
+    size: int,
+    sequence: int = 0,
+    numbers: Iterable[str] = (),
+    note: str = "",
+) -> dict[str, Any]:
+    """One line: rounds are counted from 1 for people; without `content` nothing was encoded and nothing is hashed."""
+    line = {
+        "time": round(time.time(), 3),
+        "site": site,
+        "round": round_number + 1,
+        "task": task,
+        "direction": direction,
+        "sequence": sequence,
+        "bytes": size,
+        "sha256": fingerprint(content) if content is not None else None,
+        "tensors": dict(tensors),
+        "numbers": sorted(numbers),
+    }
+    return line | ({"note": note} if note else {})
+
+
+def fingerprint(content: bytes | Path) -> str:
+    """The sha256 of a message."""
+    if isinstance(content, Path):
+        with content.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    return hashlib.sha256(content).hexdigest()

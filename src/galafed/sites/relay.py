@@ -1,0 +1,128 @@
+"""The engine's end of the line to a server process of Flower or FLARE: requests out, answers back, a private socket.
+
+The run itself stays in the process that the user started; what runs on the server's side only passes bytes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from galafed.errors import QuorumError
+from galafed.messages import Failure
+from galafed.sites import frames
+
+JOIN = 120.0
+"""Seconds a runtime has to start our server app."""
+GRACE = 60.0
+"""Seconds beyond a question's own time-out after which the server app is taken for dead."""
+
+ATTEMPTS = 3
+"""How often a question is put to a server process that dies over it."""
+
+Arrived = Callable[[str, bytes | Path | Failure], None]
+
+
+class Runtime(Protocol):
+    """Flower or FLARE, started or found: it runs our app, and can tell what went wrong."""
+
+    def submit(self, relay: Path) -> None:
+        """Have our app run, which will connect to the socket `relay`; raises where that cannot be."""
+
+    def trouble(self) -> str:
+        """A sentence about a process that has ended, or nothing."""
+
+    def close(self) -> None:
+        """End what was started."""
+
+
+class Relay:
+    """A transport: hands requests to the server process of `what`, which is started at the first one."""
+
+    def __init__(self, make: Callable[[], Runtime], what: str = "Flower") -> None:
+        self._make = make
+        self._what = what
+        self._runtime: Runtime | None = None
+        self._connection: socket.socket | None = None
+
+    def open(self) -> None:
+        """Start what has to be started, so that no question's time is spent on it."""
+        self._connected()
+
+    def send(self, requests: Mapping[str, bytes], timeout: float | None, arrived: Arrived) -> None:
+        """Send each site its request and hand on every answer; where the server process dies, it is started again."""
+        waiting = dict(requests)
+        for _ in range(ATTEMPTS):
+            try:
+                self._exchange(waiting, timeout or 0.0, arrived)
+            except (OSError, EOFError, ValueError):
+                self._hang_up()
+            if not waiting:
+                return
+        for name in waiting:
+            arrived(name, Failure(name, "", "lost", self._why()))
+
+    def _exchange(self, waiting: dict[str, bytes], timeout: float, arrived: Arrived) -> None:
+        """One conversation; a site leaves `waiting` when something is known of it."""
+        connection = self._connected()
+        bodies = list({id(request): request for request in waiting.values()}.values())  # a broadcast goes out once
+        place = {id(body): number for number, body in enumerate(bodies)}
+        places = {name: place[id(request)] for name, request in waiting.items()}
+        connection.settimeout(timeout + GRACE if timeout else None)
+        frames.send(connection, {"timeout": timeout, "sites": places}, bodies)
+        while waiting:
+            header, answer = frames.receive(connection)
+            name = header.get("site")
+            if isinstance(name, str) and waiting.pop(name, None) is not None:
+                arrived(name, _content(name, header, answer))
+
+    def _connected(self) -> socket.socket:
+        """The line to the server app; where there is none, the app is started, and its runtime before it."""
+        if self._connection is None:
+            if self._runtime is None:
+                self._runtime = self._make()
+            with tempfile.TemporaryDirectory(prefix="galafed-") as folder, socket.socket(socket.AF_UNIX) as listener:
+                listener.bind(str(Path(folder) / "relay"))  # the folder is this user's alone
+                listener.listen(1)
+                self._runtime.submit(Path(folder) / "relay")
+                self._connection = self._accepted(listener, self._runtime)
+        return self._connection
+
+    def _accepted(self, listener: socket.socket, runtime: Runtime) -> socket.socket:
+        listener.settimeout(0.5)
+        deadline = time.monotonic() + JOIN
+        while time.monotonic() < deadline:
+            with contextlib.suppress(TimeoutError):
+                return listener.accept()[0]
+            if trouble := runtime.trouble():
+                raise QuorumError(f"{self._what} did not start: {trouble}")
+        raise QuorumError(f"{self._what} did not start our server app within {JOIN:g} s. {runtime.trouble()}")
+
+    def _why(self) -> str:
+        return (self._runtime and self._runtime.trouble()) or f"the server process of {self._what} went away"
+
+    def _hang_up(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def close(self) -> None:
+        """Hang up, which ends the app, and end what was started for this run."""
+        self._hang_up()
+        if self._runtime is not None:
+            self._runtime.close()
+            self._runtime = None
+
+
+def _content(name: str, header: Mapping[str, Any], answer: Sequence[bytearray]) -> bytes | Path | Failure:
+    """An answer as it came: in a file, in the message, or not at all."""
+    if isinstance(file := header.get("file"), str):
+        return Path(file)
+    if answer:
+        return bytes(answer[0])
+    return Failure(name, "", str(header.get("kind", "lost")), str(header.get("reason")))
