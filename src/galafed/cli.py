@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from tyro.conf import Positional, UseAppendAction, arg
 
-from galafed import __version__, cli_data
+from galafed import __version__, cli_data, cli_use
 from galafed.cli_data import use_data
 from galafed.config import read_toml, resolve, set_value
 from galafed.errors import ConfigError, GalafedError, SaveError
@@ -187,6 +187,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "ls": ls,
     "data": data,
     "reproduce": reproduce,
+    **cli_use.VERBS,
 }
 
 

@@ -1,0 +1,124 @@
+"""The verbs that make use of finished runs: predict, export."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from rich.markup import escape
+from tyro.conf import Positional, arg
+
+from galafed.errors import ConfigError
+from galafed.registry import entries, unknown
+from galafed.report.console import console
+from galafed.report.words import percent
+from galafed.runs.files import write_atomically
+from galafed.runs.records import finished
+
+if TYPE_CHECKING:
+    from galafed.trained.prediction import Predictions
+
+Json = Annotated[bool, arg(name="json")]
+Folder = Annotated[Path | None, arg(metavar="FOLDER")]
+FormatName = Annotated[str, arg(name="format", metavar="NAME")]
+CsvFile = Annotated[Path | None, arg(metavar="FILE.csv")]
+
+SHOWN = 40
+"""So many predictions are printed; all of them go into a CSV or JSON."""
+
+NO_PROFILE = (
+    "this run was made by an earlier version and kept no profile of the target's images: what is unlike anything seen "
+    "cannot be told; run it again to know"
+)
+
+
+def predict(
+    run: Positional[Path],
+    images: Positional[tuple[Path, ...]],
+    /,
+    *,
+    csv: CsvFile = None,
+    as_json: Json = False,
+    labelled: bool = False,
+) -> None:
+    """Predict the class of pictures with the model a run ended with.
+
+    Args:
+        run: The run's folder.
+        images: Picture files, or folders with pictures.
+        csv: Write every prediction with all probabilities to this file.
+        as_json: Print JSON.
+        labelled: Each picture lies in a folder named after its true class: tell the accuracy.
+    """
+    if not images:
+        raise ConfigError("predict: name at least one picture or folder of pictures after the run")
+    if not (run / "model.json").is_file():  # an export needs no run beside it
+        finished(run)
+
+    from galafed.trained.loading import load
+
+    found = load(run).predict(images)
+    accuracy = found.accuracy() if labelled else None
+    if csv is not None:
+        write_atomically(csv, found.csv().encode())
+    if as_json:
+        records = found.records()
+        sys.stdout.write(json.dumps(records, indent=2) + "\n")
+        return
+    _show(found, accuracy, csv)
+
+
+def export(run: Positional[Path], /, *, format_: FormatName = "safetensors", out: Folder = None) -> None:
+    """Export the model a run ended with, together with a model card.
+
+    Args:
+        run: The run's folder.
+        format_: safetensors, onnx, or torch (a torch.export program).
+        out: Where to; RUN/export-FORMAT if not given.
+    """
+    known = entries("galafed.trained.formats")
+    if format_ not in known:
+        raise ConfigError(unknown("--format", format_, known))
+    finished(run)
+
+    from galafed.trained.export import export as write
+
+    folder = write(run, format_, out)
+    console().print(f"wrote {folder} ({', '.join(names_in(folder))})", markup=False, highlight=False, soft_wrap=True)
+
+
+def names_in(folder: Path) -> list[str]:
+    """The files of a folder, in order of name."""
+    return sorted(path.name for path in folder.iterdir())
+
+
+def _show(found: Predictions, accuracy: float | None, csv: Path | None) -> None:
+    from rich.table import Table
+
+    screen = console()
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    table.add_column("image", overflow="fold")
+    table.add_column("prediction")
+    table.add_column("confidence", justify="right")
+    table.add_column("")
+    for row in found.rows[:SHOWN]:
+        flag = "[yellow]unlike anything seen[/]" if row.unlike else ""
+        table.add_row(escape(row.image), escape(row.label), percent(row.confidence), flag)
+    screen.print(table)
+    if len(found) > SHOWN:
+        screen.print(f"… and {len(found) - SHOWN} more; --csv FILE writes all of them", highlight=False)
+    unlike = sum(bool(row.unlike) for row in found)
+    if not found.tells_unlike:
+        screen.print(f"note: {NO_PROFILE}", highlight=False)
+    elif unlike:
+        screen.print(f"{unlike} of {len(found)} are unlike anything seen: do not rely on these", highlight=False)
+    if accuracy is not None:
+        screen.print(f"accuracy {percent(accuracy)} of {len(found)} pictures", highlight=False)
+    if csv is not None:
+        screen.print(f"wrote {csv}", markup=False, highlight=False, soft_wrap=True)
+
+
+VERBS: dict[str, Callable[..., None]] = {"predict": predict, "export": export}
