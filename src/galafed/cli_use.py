@@ -1,4 +1,4 @@
-"""The verbs that make use of finished runs: predict, export."""
+"""The verbs that make use of runs: report, predict, export."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from galafed.registry import entries, unknown
 from galafed.report.console import console
 from galafed.report.words import percent
 from galafed.runs.files import write_atomically
-from galafed.runs.records import finished
+from galafed.runs.records import finished, record
 
 if TYPE_CHECKING:
     from galafed.trained.prediction import Predictions
 
 Json = Annotated[bool, arg(name="json")]
 Folder = Annotated[Path | None, arg(metavar="FOLDER")]
+HtmlFile = Annotated[Path | None, arg(metavar="FILE.html")]
 FormatName = Annotated[str, arg(name="format", metavar="NAME")]
 CsvFile = Annotated[Path | None, arg(metavar="FILE.csv")]
 
@@ -90,6 +91,42 @@ def export(run: Positional[Path], /, *, format_: FormatName = "safetensors", out
     console().print(f"wrote {folder} ({', '.join(names_in(folder))})", markup=False, highlight=False, soft_wrap=True)
 
 
+def report(what: Positional[Path], /, *, out: HtmlFile = None, before: Folder = None) -> None:
+    """Write a page about a run or a study: one HTML file that needs no network.
+
+    Args:
+        what: A run's folder, a study's folder, or a study's name.
+        out: Where to; report.html in the folder if not given.
+        before: A run whose final model stands for "before adaptation" on the map of features, for example source-only.
+    """
+    from galafed.report.page.writing import write_report
+
+    path, missing = write_report(what, out, before)
+    screen = console()
+    if missing:
+        screen.print(f"note: {missing}", markup=False, highlight=False, soft_wrap=True)
+    screen.print(f"wrote {path}; open it in a browser", markup=False, highlight=False, soft_wrap=True)
+
+
+def watch(run: Positional[Path], /, *, port: int = 0) -> None:
+    """Serve a page about a run on this machine until Ctrl-C; of a run that goes on, the page follows it.
+
+    Args:
+        run: The run's folder.
+        port: Where to serve it; any free one if 0.
+    """
+    record(run)
+
+    from galafed.report.serving import PageServer
+
+    server = PageServer(run, port)
+    console().print(f"watch it at {server.address} (this machine only); Ctrl-C ends", highlight=False, soft_wrap=True)
+    try:
+        server.serve()
+    except KeyboardInterrupt:
+        console().print("no longer served")
+
+
 def names_in(folder: Path) -> list[str]:
     """The files of a folder, in order of name."""
     return sorted(path.name for path in folder.iterdir())
@@ -121,4 +158,4 @@ def _show(found: Predictions, accuracy: float | None, csv: Path | None) -> None:
         screen.print(f"wrote {csv}", markup=False, highlight=False, soft_wrap=True)
 
 
-VERBS: dict[str, Callable[..., None]] = {"predict": predict, "export": export}
+VERBS: dict[str, Callable[..., None]] = {"report": report, "watch": watch, "predict": predict, "export": export}
