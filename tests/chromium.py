@@ -118,7 +118,7 @@ class Browser:
         for event in self.events:
             parameters = event["params"]
             if event["method"] == "Runtime.exceptionThrown":
-                found.append(json.dumps(parameters)[:500])
+                found.append(json.dumps(parameters))
             if event["method"] == "Log.entryAdded":
                 found.append(f"{parameters['entry']['level']}: {parameters['entry']['text']}")
             if event["method"] == "Runtime.consoleAPICalled" and parameters["type"] in ("error", "warning", "assert"):

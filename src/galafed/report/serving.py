@@ -113,6 +113,5 @@ def served(folder: Path, port: int) -> Iterator[PageServer]:
     server.start()
     try:
         yield server
-        server.wait_for_last_look()
     finally:
         server.stop()

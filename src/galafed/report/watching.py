@@ -42,6 +42,7 @@ def watched(job: Callable[[Any], Any], folder: Path, shown: Shown) -> None:
     trackers: list[Sink] = [sinks.get(name)() for name in dict.fromkeys(shown.track)]
     observer = Tracked(display, trackers)
     with contextlib.ExitStack() as stack:
+        server = None
         if shown.live:
             from galafed.report.serving import served
 
@@ -62,5 +63,7 @@ def watched(job: Callable[[Any], Any], folder: Path, shown: Shown) -> None:
         except SaveError as error:
             picture = ""
             complain(f"the run is done and saved, but not its picture: {error}")
+        if server is not None:
+            server.wait_for_last_look()
         ending = f"saved in {folder}{picture}; see it again with 'gala show {folder}'"
         screen.print(ending, soft_wrap=True, markup=False)
