@@ -1,4 +1,4 @@
-"""The verbs that make use of runs: report, predict, export."""
+"""The verbs that make use of runs: report, watch, predict, export, tune."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.markup import escape
-from tyro.conf import Positional, arg
+from tyro.conf import Positional, UseAppendAction, arg
 
+from galafed.config import at_least, set_value
 from galafed.errors import ConfigError
 from galafed.registry import entries, unknown
 from galafed.report.console import console
 from galafed.report.words import percent
 from galafed.runs.files import write_atomically
 from galafed.runs.records import finished, record
+from galafed.tuning.searching import CRITERION, SCALES, TAUS, candidates, check_criterion
+from galafed.tuning.searching import tune as search
 
 if TYPE_CHECKING:
     from galafed.trained.prediction import Predictions
@@ -127,6 +130,51 @@ def watch(run: Positional[Path], /, *, port: int = 0) -> None:
         console().print("no longer served")
 
 
+def tune(
+    benchmark: Positional[Annotated[str, arg(metavar="BENCHMARK")]] = "mini",
+    /,
+    *,
+    target: Annotated[str | None, arg(metavar="NAME")] = None,
+    taus: tuple[float, ...] = TAUS,
+    scales: tuple[float, ...] = SCALES,
+    criterion: Annotated[str, arg(metavar="NAME")] = CRITERION,
+    settings: Annotated[UseAppendAction[tuple[str, ...]], arg(name="set", metavar="KEY=VALUE")] = (),
+    jobs: int = 1,
+    out: Folder = None,
+    work: Path = Path("runs"),
+) -> None:
+    """Pick GALA's tau and IGD scale without target labels: run every combination, then ask a label-free criterion.
+
+    Args:
+        benchmark: Which benchmark.
+        target: The domain without labels.
+        taus: Sharpness of the relevance softmax, the values to try.
+        scales: Weight of the discrepancy, the values to try.
+        criterion: Which criterion picks; all of them are shown.
+        settings: Any other setting, as for gala run; may be repeated.
+        jobs: How many runs at a time.
+        out: Where tune.json and best.toml go; runs/tune-BENCHMARK-TARGET if not given.
+        work: Where the runs are kept.
+    """
+    at_least("--jobs", jobs, 1)
+    check_criterion(criterion)
+    values: dict[str, Any] = {"benchmark": benchmark} | ({"target": target} if target else {})
+    for assignment in settings:
+        set_value(values, assignment)
+    tried = candidates(values, taus, scales)
+    folder = out or work / f"tune-{benchmark}-{tried[0].run.target}"
+    path = search(tried, criterion=criterion, work=work, out=folder, jobs=jobs, say=_say)
+
+    from galafed.report.tables import tuning_table
+
+    console().print(tuning_table(json.loads(path.read_bytes())))
+    _say(f"picked by {criterion}; go on with 'gala run --config {folder / 'best.toml'}'")
+
+
+def _say(text: str) -> None:
+    console().print(text, markup=False, highlight=False, soft_wrap=True)
+
+
 def names_in(folder: Path) -> list[str]:
     """The files of a folder, in order of name."""
     return sorted(path.name for path in folder.iterdir())
@@ -158,4 +206,10 @@ def _show(found: Predictions, accuracy: float | None, csv: Path | None) -> None:
         screen.print(f"wrote {csv}", markup=False, highlight=False, soft_wrap=True)
 
 
-VERBS: dict[str, Callable[..., None]] = {"report": report, "watch": watch, "predict": predict, "export": export}
+VERBS: dict[str, Callable[..., None]] = {
+    "report": report,
+    "watch": watch,
+    "predict": predict,
+    "export": export,
+    "tune": tune,
+}

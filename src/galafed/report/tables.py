@@ -74,6 +74,21 @@ def comparison_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
+def tuning_table(record: Mapping[str, Any]) -> Table:
+    """Every combination that was tried, whom each criterion picked, and, marked as an oracle, the accuracy."""
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    for key in record["picked"]:
+        table.add_column(key, justify="right")
+    table.add_column("picked by")
+    table.add_column("accuracy (oracle)", justify="right")
+    for run in record["runs"]:
+        fans = [name for name, settings in record["picks"].items() if settings == run["settings"]]
+        shown = ", ".join(f"[bold]{name}[/]" if name == record["criterion"] else name for name in fans)
+        style = "bold green" if run["settings"] == record["picked"] else None
+        table.add_row(*(f"{v:g}" for v in run["settings"].values()), shown, percent(run["accuracy"]), style=style)
+    return table
+
+
 def _cell(value: Any) -> str:
     """A value of a list for people."""
     if isinstance(value, bool):

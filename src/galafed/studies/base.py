@@ -53,12 +53,12 @@ def reproduce(
     """Run what is missing, `jobs` at a time, for at most `minutes`, then write the study's table from the summaries."""
     study = studies.get(name)()
     cells = study.cells()
-    missing = [cell for cell in cells if not _is_done(work / cell.run.run_name)]
+    missing = [cell for cell in cells if not is_done(work / cell.run.run_name)]
     say(f"{study.title}: {len(cells)} runs, {len(cells) - len(missing)} done, {len(missing)} to do")
     deadline = time.monotonic() + 60 * minutes if minutes else float("inf")
     started, count = time.monotonic(), 0
     with ThreadPoolExecutor(jobs) as pool:
-        futures = [pool.submit(_carry_out, cell.run, work / cell.run.run_name, deadline) for cell in missing]
+        futures = [pool.submit(carry_out, cell.run, work / cell.run.run_name, deadline) for cell in missing]
         for future in as_completed(futures):
             result = future.result()
             if result is None:
@@ -66,17 +66,18 @@ def reproduce(
             count += 1
             left = (time.monotonic() - started) / count * (len(missing) - count)
             say(f"{count}/{len(missing)}  {result}  left {duration(left)}")
-    done = [(c, finished(work / c.run.run_name)) for c in cells if _is_done(work / c.run.run_name)]
+    done = [(c, finished(work / c.run.run_name)) for c in cells if is_done(work / c.run.run_name)]
     if len(done) < len(cells):
         say(f"{len(cells) - len(done)} runs are still missing; the table shows what there is")
     return study.write(out / name, done, command=f"gala reproduce {name}")
 
 
-def _is_done(folder: Path) -> bool:
+def is_done(folder: Path) -> bool:
+    """Whether the run in a folder came to its end."""
     return (folder / "done").exists()
 
 
-def _carry_out(run: Run, folder: Path, deadline: float) -> str | None:
+def carry_out(run: Run, folder: Path, deadline: float) -> str | None:
     """One run in a process of its own, so that a study uses every core and no run disturbs another."""
     if time.monotonic() > deadline:
         return None
