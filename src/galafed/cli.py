@@ -153,7 +153,8 @@ def compare(
     if as_json:
         _print_json(rows)
     else:
-        console().print(comparison_table(rows))
+        screen = console()
+        screen.print(comparison_table(rows, screen.width))
 
 
 def ls(

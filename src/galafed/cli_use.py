@@ -13,7 +13,7 @@ from tyro.conf import Positional, UseAppendAction, arg
 
 from galafed.config import at_least, set_value
 from galafed.errors import ConfigError
-from galafed.registry import entries, unknown
+from galafed.registry import entries, plugins, unknown
 from galafed.report.console import console
 from galafed.report.words import percent
 from galafed.runs.files import write_atomically
@@ -83,7 +83,7 @@ def export(run: Positional[Path], /, *, format_: FormatName = "safetensors", out
         format_: safetensors, onnx, or torch (a torch.export program).
         out: Where to; RUN/export-FORMAT if not given.
     """
-    known = entries("galafed.trained.formats")
+    known = tuple(sorted({*entries("galafed.trained.formats"), *plugins("galafed.trained.formats")}))
     if format_ not in known:
         raise ConfigError(unknown("--format", format_, known))
     finished(run)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -51,25 +52,33 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
     return table
 
 
-def comparison_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Runs side by side."""
-    table = Table(box=None, padding=(0, 2), header_style="dim")
-    for heading in ("run", "target", "algorithm", "seed", "rounds"):
-        table.add_column(heading)
-    for heading in ("last round", "label-free pick", "best (oracle)", "s/round"):
-        table.add_column(heading, justify="right")
+NARROW = 110
+"""Below this many columns a comparison leaves out what matters least, and folds the names of runs."""
+
+
+def comparison_table(rows: Sequence[Mapping[str, Any]], width: int = 160) -> Table:
+    """Runs side by side, on a terminal of so many columns."""
+    wide = width >= NARROW
+    table = Table(box=None, padding=(0, 2) if wide else (0, 1), header_style="dim")
+    table.add_column("run", overflow="fold")
+    table.add_column("target", overflow="fold")
+    for heading in ("algorithm", "seed", *(["rounds"] if wide else [])):
+        table.add_column(heading, no_wrap=True)
+    accuracies = ("last round", "label-free pick", "best (oracle)") if wide else ("last", "pick", "oracle")
+    for heading in (*accuracies, *(["s/round"] if wide else [])):
+        table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         accuracy = row["accuracy"]
         table.add_row(
-            row["run"],
-            with_note(row["target"], row["notes"].get(row["target"], "")),
+            escape(row["run"]),
+            escape(with_note(row["target"], row["notes"].get(row["target"], ""))),
             row["algorithm"],
             str(row["seed"]),
-            str(row["rounds"]),
+            *([str(row["rounds"])] if wide else []),
             f"[bold]{percent(accuracy['last'])}[/]",
             percent(accuracy["selected"]),
             percent(accuracy["best_oracle"]),
-            f"{row['seconds_per_round']:.2f}",
+            *([f"{row['seconds_per_round']:.2f}"] if wide else []),
         )
     return table
 

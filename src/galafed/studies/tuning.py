@@ -98,11 +98,11 @@ def _text(title: str, made: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
         for row in sorted(rows, key=lambda row: row["loss"] if row["loss"] is not None else 1.0)
     ]
     about = (
-        f"Made by `{made['command']}` at commit {made['commit']} on {'; '.join(made['machines'])}. On each of {targets} "
-        f"targets, {len(TAUS) * len(SCALES)} runs of GALA (tau {_list(TAUS)}; IGD scale {_list(SCALES)}) of {ROUNDS} "
-        f"rounds, seed {SEED}. Right: the criterion, which sees no target label, picks a run that is as accurate in the "
-        "last round as the one that test labels would pick. Lost: points of accuracy against that run. One seed and "
-        "short runs: a difference of a point between two criteria means nothing."
+        f"Made by `{made['command']}` at commit {made['commit']} on {'; '.join(made['machines'])}. On each of "
+        f"{targets} targets, {len(TAUS) * len(SCALES)} runs of GALA (tau {_list(TAUS)}; IGD scale {_list(SCALES)}) "
+        f"of {ROUNDS} rounds, seed {SEED}. Right: the criterion, which sees no target label, picks a run that is as "
+        "accurate in the last round as the one that test labels would pick. Lost: points of accuracy against that run. "
+        "One seed and short runs: a difference of a point between two criteria means nothing."
     )
     return "\n".join([f"# {title}", "", about, "", head, "|---" * 6 + "|", *lines, ""])
 
