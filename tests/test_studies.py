@@ -14,7 +14,7 @@ from galafed.errors import DataError
 from galafed.report.accuracy_table import write_table
 from galafed.runs import archive
 from galafed.studies import base
-from galafed.studies.base import Cell, studies
+from galafed.studies.base import Cell, Study, studies
 
 
 def summary(last: float, rounds: int = 30) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def test_clean_runs_of_the_poison_study_are_those_of_the_table() -> None:
     assert all(cell.run.run_name in table for cell in clean)
 
 
-class TinyStudy:
+class TinyStudy(Study):
     """Two seeds of one small run."""
 
     name = "tiny"

@@ -1,4 +1,4 @@
-"""The Python way in: `galafed.run(...)` does what `gala run` does."""
+"""The Python way in: `galafed.run(...)` does what `gala run` does, `galafed.load(run)` what `gala predict` needs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from galafed.config import resolve
 
 if TYPE_CHECKING:
     from galafed.runs.runner import Observer, Result
+    from galafed.trained.loading import Trained
 
 
 def run(
@@ -29,3 +30,10 @@ def run(
     from galafed.runs.runner import start
 
     return start(config, Path(out) if out else Path("runs") / config.run_name, observer, overwrite=overwrite)
+
+
+def load(run: str | Path) -> Trained:
+    """The classifier a finished run ended with: `galafed.load("runs/x").predict(["a.png", "folder"])`."""
+    from galafed.trained.loading import load as trained
+
+    return trained(run)

@@ -11,16 +11,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
 import tyro
-from rich.console import Console
-from rich.markup import escape
 from tyro.conf import Positional, UseAppendAction, arg
 
-from galafed import __version__, cli_data, cli_federation, cli_site
+from galafed import __version__, cli_data, cli_federation, cli_site, cli_use
 from galafed.cli_data import use_data
 from galafed.cli_federation import RUN_FILE
 from galafed.config import read_toml, resolve, set_value
-from galafed.errors import ConfigError, GalafedError, SaveError
-from galafed.report.console import console
+from galafed.errors import ConfigError, GalafedError
+from galafed.report.console import complain, console
+from galafed.report.watching import Shown, check_trackers, watched
 from galafed.runs.folders import check_free, load_config
 
 RUNS = Path("runs")
@@ -28,6 +27,7 @@ RUNS = Path("runs")
 Name = Annotated[str | None, arg(metavar="NAME")]
 Number = Annotated[str | None, arg(metavar="NUMBER")]
 Folder = Annotated[Path | None, arg(metavar="FOLDER")]
+Trackers = UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME")]]
 File = Annotated[Path | None, arg(metavar="FILE.toml")]
 
 
@@ -50,6 +50,9 @@ def run(
     settings: Annotated[UseAppendAction[tuple[str, ...]], arg(name="set", metavar="KEY=VALUE")] = (),
     overwrite: bool = False,
     data: Folder = None,
+    track: Trackers = (),
+    live: bool = False,
+    port: int = 0,
 ) -> None:
     """Run an algorithm on a benchmark; alone, GALA on the embedded benchmark `mini`.
 
@@ -70,6 +73,9 @@ def run(
         settings: Any other setting, for example gala.tau=0.5 or training.lr=0.02; may be repeated.
         overwrite: Start again even if the folder holds this run already.
         data: Where data files are looked up; wins over $GALAFED_DATA.
+        track: Also write the run to tensorboard, mlflow or wandb; may be repeated.
+        live: Serve a page about the run on this machine, which follows it.
+        port: Of that page; any free one if 0.
     """
     use_data(data)
     if federation is not None and config is None and benchmark is None and (federation / RUN_FILE).is_file():
@@ -85,23 +91,29 @@ def run(
     resolved = resolve(_values(config, flags, settings))
     folder = out or RUNS / resolved.run_name
     check_free(folder, resolved, overwrite=overwrite)
+    check_trackers(track)
 
     from galafed.runs.runner import start
 
-    _watch(lambda observer: start(resolved, folder, observer, overwrite=overwrite), folder)
+    shown = Shown(track=track, live=live, port=port)
+    watched(lambda observer: start(resolved, folder, observer, overwrite=overwrite), folder, shown)
 
 
-def resume(run: Positional[Path], /) -> None:
+def resume(run: Positional[Path], /, *, track: Trackers = (), live: bool = False, port: int = 0) -> None:
     """Go on with an interrupted run, from its newest valid checkpoint.
 
     Args:
         run: The run's folder.
+        track: Also write the run to tensorboard, mlflow or wandb; may be repeated.
+        live: Serve a page about the run on this machine, which follows it.
+        port: Of that page; any free one if 0.
     """
     load_config(run)
+    check_trackers(track)
 
     from galafed.runs.runner import resume as go_on
 
-    _watch(lambda observer: go_on(run, observer), run)
+    watched(lambda observer: go_on(run, observer), run, Shown(track=track, live=live, port=port))
 
 
 def show(run: Positional[Path], /, *, as_json: Annotated[bool, arg(name="json")] = False) -> None:
@@ -124,12 +136,19 @@ def show(run: Positional[Path], /, *, as_json: Annotated[bool, arg(name="json")]
         console().print(f"{run}: {progress}; go on with 'gala resume {run}'", markup=False, highlight=False)
 
 
-def compare(runs: Positional[tuple[Path, ...]], /, *, as_json: Annotated[bool, arg(name="json")] = False) -> None:
+def compare(
+    runs: Positional[tuple[Path, ...]],
+    /,
+    *,
+    as_json: Annotated[bool, arg(name="json")] = False,
+    html: cli_use.HtmlFile = None,
+) -> None:
     """Put runs side by side.
 
     Args:
         runs: The runs' folders.
         as_json: Print JSON.
+        html: Also write a page with curves to this file.
     """
     from galafed.report.tables import comparison_table
     from galafed.runs.records import finished
@@ -137,10 +156,15 @@ def compare(runs: Positional[tuple[Path, ...]], /, *, as_json: Annotated[bool, a
     if not runs:
         raise ConfigError("compare: name at least one run folder; 'gala ls runs' lists them")
     rows = [finished(run) for run in runs]
+    if html is not None:
+        from galafed.report.page.writing import write_comparison
+
+        write_comparison(runs, html)
     if as_json:
         _print_json(rows)
     else:
-        console().print(comparison_table(rows))
+        screen = console()
+        screen.print(comparison_table(rows, screen.width))
 
 
 def audit(run: Positional[Path], /, *, as_json: Annotated[bool, arg(name="json")] = False) -> None:
@@ -247,6 +271,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "site": site,
     "federation": federation,
     "reproduce": reproduce,
+    **cli_use.VERBS,
 }
 
 
@@ -270,40 +295,15 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
                 VERBS, prog="gala", description="Federated unsupervised multi-source domain adaptation.", args=arguments
             )
     except GalafedError as error:
-        _error(str(error))
+        complain(str(error))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        _error("interrupted; a run is saved up to its last whole round: go on with 'gala resume RUN'")
+        complain("interrupted; a run is saved up to its last whole round: go on with 'gala resume RUN'")
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output went away, as in `gala ls runs | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     sys.exit(0)
-
-
-def _watch(job: Callable[[Any], Any], folder: Path) -> None:
-    """Do a run while showing it, then print what came of it."""
-    from galafed.report.curves import draw_run
-    from galafed.report.live import LiveDisplay, PlainDisplay
-    from galafed.report.tables import summary_table
-
-    screen = console()
-    display = LiveDisplay(screen) if screen.is_terminal else PlainDisplay(screen)
-    try:
-        result = job(display)
-    except KeyboardInterrupt:
-        display.close()
-        _error(f"interrupted; go on with 'gala resume {folder}'")
-        sys.exit(130)
-    finally:
-        display.close()
-    screen.print(summary_table(result.summary))
-    try:
-        picture = f" (picture: {draw_run(folder).name})"
-    except SaveError as error:
-        picture = ""
-        _error(f"the run is done and saved, but not its picture: {error}")
-    screen.print(f"saved in {folder}{picture}; see it again with 'gala show {folder}'", soft_wrap=True, markup=False)
 
 
 def _values(config: Path | None, flags: dict[str, Any], settings: Sequence[str]) -> dict[str, Any]:
@@ -322,11 +322,6 @@ def _values(config: Path | None, flags: dict[str, Any], settings: Sequence[str])
         else:
             values[key] = value
     return values
-
-
-def _error(text: str) -> None:
-    # Escaped: a path may hold square brackets, which would be taken for markup.
-    Console(stderr=True).print(f"[bold red]gala:[/] {escape(text)}", highlight=False, soft_wrap=True)
 
 
 def _print_json(value: Any) -> None:

@@ -1,6 +1,10 @@
 """One file, one entry: the name of a file in a folder is the name of what it registers.
 
-Names are listed from file names alone, so an unknown name is refused before anything heavy is imported.
+Names are listed from file names alone, so an unknown name is refused before anything heavy is imported. Another
+distribution adds entries without touching this one, by an entry point in the group of the folder's name:
+
+    [project.entry-points."galafed.algorithms"]
+    consensus = "galafed_consensus"
 """
 
 from __future__ import annotations
@@ -9,6 +13,8 @@ import difflib
 import importlib
 import pkgutil
 from collections.abc import Callable
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
 
 from galafed.errors import ConfigError
@@ -39,9 +45,9 @@ class Registry(Generic[T]):
         return enter
 
     def names(self) -> tuple[str, ...]:
-        """Every entry's name, from the file names, sorted."""
+        """Every entry's name, from the names of files and entry points, sorted."""
         found = {file.replace("_", self._separator) for file in entries(self._package)}
-        return tuple(sorted(found | set(self._entries)))
+        return tuple(sorted(found | set(self._entries) | plugins(self._package).keys()))
 
     @property
     def _separator(self) -> str:
@@ -52,8 +58,28 @@ class Registry(Generic[T]):
         if name not in self._entries:
             if name not in self.names():
                 raise ConfigError(unknown(self.kind, name, self.names()))
-            importlib.import_module(f"{self._package}.{name.replace('-', '_')}")
+            self._load(name)
         return self._entries[name]
+
+    def _load(self, name: str) -> None:
+        file = name.replace("-", "_")
+        if file in entries(self._package):  # ours: a plug-in of the same name does not take its place
+            importlib.import_module(f"{self._package}.{file}")
+            return
+        plugin = plugins(self._package)[name]
+        whose = f"the plug-in {name!r} ({plugin.value})"
+        try:
+            plugin.load()
+        except Exception as error:  # whatever somebody else's module raises
+            raise ConfigError(f"{whose} cannot be loaded: {error!r}; repair or uninstall it") from error
+        if name not in self._entries:
+            raise ConfigError(f"{whose} registers no {self.kind} of that name; repair or uninstall it")
+
+
+@cache
+def plugins(package: str) -> dict[str, EntryPoint]:
+    """What other distributions add to a package, by name."""
+    return {point.name: point for point in entry_points(group=package)}
 
 
 def entries(package: str) -> tuple[str, ...]:

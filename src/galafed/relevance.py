@@ -14,6 +14,9 @@ Rule = Literal["uniform", "mdmgb", "mdmgb+"]
 RARE = 1e-3
 """A class whose soft share of a domain is below this has no meaningful centroid there."""
 
+TOLD = 64
+"""With more classes a record of every class in every round would outgrow the rest of the run."""
+
 
 def soft_sums(features: torch.Tensor, logits: torch.Tensor) -> dict[str, torch.Tensor]:
     """Σ_x δ_c(x) G(x) [C, d] and Σ_x δ_c(x) [C], with δ = softmax F(G(x)), for features [n, d], logits [n, C]."""
@@ -45,6 +48,19 @@ def similarity_of_pairs(pairs: Mapping[str, tuple[State, State]]) -> dict[str, f
     cosine = torch.nn.functional.cosine_similarity(r_target, r_source, dim=-1)  # [N, C]
     sums: list[float] = ((cosine.clamp(-1, 1) + 1) * present).sum(dim=-1).tolist()
     return dict(zip(sources, sums, strict=True))
+
+
+def similarity_by_class(centroids: Mapping[str, State], *, target: str) -> dict[str, list[float]]:
+    """cos(r_T^c, r_n^c) for every class of every source, to three decimals; of more than `TOLD` classes nothing."""
+    reference = centroids[target]["means"].double()
+    if len(reference) > TOLD:
+        return {}
+    cosines = {
+        n: torch.nn.functional.cosine_similarity(reference, r["means"].double(), dim=-1).clamp(-1, 1)
+        for n, r in centroids.items()
+        if n != target
+    }
+    return {n: [round(value, 3) for value in cosines[n].tolist()] for n in sorted(cosines)}
 
 
 def relevance(similarities: Mapping[str, float], *, rule: Rule = "mdmgb+", tau: float = 1.0) -> dict[str, float]:

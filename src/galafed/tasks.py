@@ -11,10 +11,11 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Literal
 
 from galafed.discrepancy import inter_group
+from galafed.familiarity import LEVELS, SAMPLE, joined, profile_from
 from galafed.lazy import torch
 from galafed.model import Schema, Variance, statistics, weighted_mean
 from galafed.relevance import centroids_from, soft_sums
-from galafed.work import Batch, Finished, Fit, Mode, Outputs, Readout, Sgd, States, Step, Sweep, task
+from galafed.work import Batch, Finished, Fit, Mode, Outputs, Readout, Rule, Sgd, States, Step, Sweep, task
 
 if TYPE_CHECKING:
     from galafed.networks.base import Network
@@ -234,7 +235,7 @@ def read(probabilities: torch.Tensor, readout: Readout) -> torch.Tensor:
     if readout.rule == "mean":
         return probabilities.mean(dim=0)
     winner = probabilities.amax(dim=-1).argmax(dim=0)  # [n]
-    return probabilities[winner, torch.arange(len(winner), device=winner.device)]
+    return probabilities.gather(0, winner[None, :, None].expand(1, -1, probabilities.shape[-1]))[0]
 
 
 def score(readout: Readout = SINGLE, *, labelled: bool) -> Sweep:
@@ -277,4 +278,36 @@ def evaluate(
             "seen": {"images": number, "entropy": number, "probability": ((network.classes,), True)},
             "tested": {"images": number, "correct": number},
         },
+    )
+
+
+@task
+def profile(*, paths: Sequence[Sequence[str]], rule: Rule) -> Sweep:
+    """What the target's images look like to a model: soft centroids and distances to them, for later predictions.
+
+    `paths` and `rule` are those of the model's readout.
+    """
+    readout = Readout(tuple(map(tuple, paths)), rule)
+    logits = {f"logits:{number}": path for number, path in enumerate(readout.paths)}
+    features = {f"features:{number}": path for number, path in enumerate(readout.extracting)}
+
+    def measure(outputs: Outputs, batch: Batch) -> dict[str, torch.Tensor]:
+        probabilities = torch.stack([outputs[name].softmax(dim=-1) for name in logits])
+        return {
+            "features": joined([outputs[name] for name in features]),
+            "probabilities": read(probabilities, readout),
+        }
+
+    def schema(network: Network) -> dict[str, Schema]:
+        size = network.feature_size * len(readout.extracting)
+        shapes = {"means": (network.classes, size), "spread": (size,), "levels": (2, LEVELS)}
+        return {"profile": {name: (shape, True) for name, shape in shapes.items()}}
+
+    return Sweep(
+        outputs=logits | features,
+        measure=measure,
+        rows=("features", "probabilities"),
+        sample=SAMPLE,
+        finish=lambda rows, dtype: {"profile": profile_from(rows["features"], rows["probabilities"], dtype)},
+        schema=schema,
     )

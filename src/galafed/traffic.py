@@ -59,6 +59,13 @@ class Traffic:
         """Bytes that testing the model took: what is measured of a method, and no part of it."""
         return sum(transfer.size for transfer in self.transfers if transfer.task == EVALUATION)
 
+    def by_client(self) -> dict[str, dict[str, int]]:
+        """Bytes each client received (`down`) and sent (`up`)."""
+        each: dict[str, dict[str, int]] = {}
+        for transfer in self.transfers:
+            each.setdefault(transfer.client, {"down": 0, "up": 0})[transfer.direction] += transfer.size
+        return {client: each[client] for client in sorted(each)}
+
     def uncounted_in_paper(self, *, target: str) -> int:
         """Bytes the paper's communication table leaves out: the target's class centroids and head statistics."""
         return sum(transfer.summary for transfer in self.transfers if transfer.client == target)

@@ -65,6 +65,9 @@ def stream_of(path: Path) -> str:
     return path[0][1:] if path[0].startswith("@") else ""
 
 
+Rule = Literal["confident", "mean"]
+
+
 @dataclass(frozen=True)
 class Readout:
     """How a model is read: the paths whose class probabilities decide, and how they do.
@@ -73,7 +76,17 @@ class Readout:
     """
 
     paths: tuple[Path, ...] = (("extractor", "predictor"),)
-    rule: Literal["confident", "mean"] = "confident"
+    rule: Rule = "confident"
+
+    @property
+    def extracting(self) -> tuple[Path, ...]:
+        """Every path but for the predictor at its end, each once: where the features that decide come out."""
+        return tuple(dict.fromkeys(path[:-1] for path in self.paths))
+
+    def present(self, parts: Iterable[str]) -> Readout:
+        """The same without the paths of a source that dropped out of the run."""
+        there = set(parts)
+        return Readout(tuple(path for path in self.paths if there.issuperset(_modules([path]))), self.rule)
 
     @property
     def parts(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from galafed.algorithms.base import Algorithm, Outcome, algorithms
 from galafed.config import positive
 from galafed.groups import random_halves
 from galafed.model import Model
-from galafed.relevance import Rule, relevance, similarity
+from galafed.relevance import Rule, relevance, similarity, similarity_by_class
 from galafed.tasks import align, centroids, hold, train, tune
 
 if TYPE_CHECKING:
@@ -113,5 +113,10 @@ class Gala(Algorithm[Settings]):
             loss=local.mean("loss"),
             discrepancy=aligned.mean("loss") / my.igd_scale if my.igd and len(halves) == 2 else None,
             relevance=w,
-            notes={"similarity": S, "groups": [list(half) for half in halves], "tuned_loss": tuned.mean("loss")},
+            notes={
+                "similarity": S,
+                "class_similarity": similarity_by_class(r, target=fed.target),
+                "groups": [list(half) for half in halves],
+                "tuned_loss": tuned.mean("loss"),
+            },
         )

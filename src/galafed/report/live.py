@@ -23,6 +23,7 @@ PHASES = {
     "tune": "fine-tuning heads",
     "align": "aligning the target",
     "hold": "sending the first model",
+    "profile": "describing the target's images",
 }
 
 

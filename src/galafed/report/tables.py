@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -51,26 +52,49 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
     return table
 
 
-def comparison_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Runs side by side."""
-    table = Table(box=None, padding=(0, 2), header_style="dim")
-    for heading in ("run", "target", "algorithm", "seed", "rounds"):
-        table.add_column(heading)
-    for heading in ("last round", "label-free pick", "best (oracle)", "s/round"):
-        table.add_column(heading, justify="right")
+NARROW = 110
+"""Below this many columns a comparison leaves out what matters least, and folds the names of runs."""
+
+
+def comparison_table(rows: Sequence[Mapping[str, Any]], width: int = 160) -> Table:
+    """Runs side by side, on a terminal of so many columns."""
+    wide = width >= NARROW
+    table = Table(box=None, padding=(0, 2) if wide else (0, 1), header_style="dim")
+    table.add_column("run", overflow="fold")
+    table.add_column("target", overflow="fold")
+    for heading in ("algorithm", "seed", *(["rounds"] if wide else [])):
+        table.add_column(heading, no_wrap=True)
+    accuracies = ("last round", "label-free pick", "best (oracle)") if wide else ("last", "pick", "oracle")
+    for heading in (*accuracies, *(["s/round"] if wide else [])):
+        table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         accuracy = row["accuracy"]
         table.add_row(
-            row["run"],
-            with_note(row["target"], row["notes"].get(row["target"], "")),
+            escape(row["run"]),
+            escape(with_note(row["target"], row["notes"].get(row["target"], ""))),
             row["algorithm"],
             str(row["seed"]),
-            str(row["rounds"]),
+            *([str(row["rounds"])] if wide else []),
             f"[bold]{percent(accuracy['last'])}[/]",
             percent(accuracy["selected"]),
             percent(accuracy["best_oracle"]),
-            f"{row['seconds_per_round']:.2f}",
+            *([f"{row['seconds_per_round']:.2f}"] if wide else []),
         )
+    return table
+
+
+def tuning_table(record: Mapping[str, Any]) -> Table:
+    """Every combination that was tried, whom each criterion picked, and, marked as an oracle, the accuracy."""
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    for key in record["picked"]:
+        table.add_column(key, justify="right")
+    table.add_column("picked by")
+    table.add_column("accuracy (oracle)", justify="right")
+    for run in record["runs"]:
+        fans = [name for name, settings in record["picks"].items() if settings == run["settings"]]
+        shown = ", ".join(f"[bold]{name}[/]" if name == record["criterion"] else name for name in fans)
+        style = "bold green" if run["settings"] == record["picked"] else None
+        table.add_row(*(f"{v:g}" for v in run["settings"].values()), shown, percent(run["accuracy"]), style=style)
     return table
 
 

@@ -42,11 +42,10 @@ def read(folder: Path) -> dict[str, Summary]:
     return found
 
 
-def of_run(folder: Path) -> Summary:
+def of_run(folder: Path, *, kept: Mapping[str, Any]) -> Summary:
     """The summary of a finished run with its configuration, and without the name of the folder it was in."""
-    return {key: value for key, value in finished(folder).items() if key != "run"} | {
-        "config": read_toml(folder / "config.toml")
-    }
+    summary = {key: value for key, value in finished(folder).items() if key != "run"}
+    return summary | {"config": read_toml(folder / "config.toml")} | ({"kept": dict(kept)} if kept else {})
 
 
 def write(folder: Path, summaries: Iterable[Summary]) -> Path:

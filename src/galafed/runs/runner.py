@@ -26,6 +26,8 @@ from galafed.runs.evaluation import Evaluation
 from galafed.runs.files import explained, new_folder, remove_leftovers, write_atomically, write_durably
 from galafed.runs.folders import CONFIG, DONE, LEDGER, LOCK, METRICS, SUMMARY, check_free, load_config
 from galafed.runs.garbage import spared
+from galafed.runs.phases import PhaseClock
+from galafed.runs.profile import take_profile
 from galafed.runs.selection import selected
 from galafed.runs.summary import summarise
 
@@ -118,7 +120,8 @@ def _finished(folder: Path) -> dict[str, Any] | None:
 def _rounds(config: Run, folder: Path, assembly: Assembly, state: Checkpoint, observer: Observer) -> Result:
     """Rounds from `state.rounds_done` to the end, a checkpoint after each, then the summary."""
     federation = assembly.federation
-    federation.listener = observer.phase
+    clock = PhaseClock(observer.phase)
+    federation.listener = clock
     federation.books.keep_in(folder / LEDGER)
     assembly.engine.notice = observer.notice
     remove_leftovers(folder)
@@ -129,12 +132,14 @@ def _rounds(config: Run, folder: Path, assembly: Assembly, state: Checkpoint, ob
     with contextlib.closing(federation), spared():
         for number in range(state.rounds_done, config.rounds):
             started = time.perf_counter()
+            clock.start()
             federation.begin_round(number, known_relevance(state.history))
             outcome = assembly.algorithm.round(federation, state.model)
             due = (number + 1) % config.evaluate_every == 0 or number + 1 == config.rounds
             tested = outcome.tested or outcome.model
             evaluation = assembly.evaluator(tested) if due else None
             line = _line(number, outcome, evaluation, assembly, time.perf_counter() - started)
+            line["phases"] = clock.seconds()
             state = Checkpoint(
                 rounds_done=number + 1,
                 config_hash=state.config_hash,
@@ -150,6 +155,7 @@ def _rounds(config: Run, folder: Path, assembly: Assembly, state: Checkpoint, ob
             checkpoints.prune(folder, keep=config.keep_checkpoints, pinned=pinned)
             _append_metrics(folder, line)
             observer.round_done(line)
+        take_profile(folder, assembly, state, observer.notice)
     summary = summarise(config, state, device=str(assembly.device), notes=assembly.notes)
     write_atomically(folder / SUMMARY, (json.dumps(summary, indent=2) + "\n").encode())
     write_atomically(folder / DONE, f"{summary['digest']}\n".encode())
@@ -170,6 +176,7 @@ def _line(
         "discrepancy": outcome.discrepancy,
         **measured,
         "relevance": dict(outcome.relevance),
+        "sites": federation.traffic.by_client(),
         "bytes": totals
         | {
             "not_in_paper": federation.traffic.uncounted_in_paper(target=federation.target),

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from galafed.benchmarks.base import benchmarks
 from galafed.config import Run
 from galafed.runs.checkpoint import Checkpoint
 from galafed.runs.selection import best, picks, selected
@@ -19,6 +20,7 @@ def summarise(config: Run, final: Checkpoint, *, device: str, notes: Mapping[str
     history = final.history
     last, pick, top = history[-1], selected(history, config.rounds, config.selection), best(history)
     criteria = picks(history, config.rounds)
+    benchmark = benchmarks.get(config.benchmark)(config.benchmark_settings)
     return {
         "benchmark": config.benchmark,
         "target": config.target,
@@ -26,6 +28,8 @@ def summarise(config: Run, final: Checkpoint, *, device: str, notes: Mapping[str
         "notes": dict(notes),
         "algorithm": config.algorithm,
         "network": config.network,
+        "classes": list(benchmark.classes),
+        "image_size": benchmark.image_size,
         "engine": config.engine,
         "device": device,
         "machine": machine(),

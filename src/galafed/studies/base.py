@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from galafed.config import Run
 from galafed.registry import Registry
@@ -23,17 +24,23 @@ class Cell:
     run: Run
 
 
-class Study(Protocol):
+class Study(ABC):
     """A table or figure: which runs it needs and what is made of their summaries."""
 
     name: ClassVar[str]
     title: ClassVar[str]
 
-    def cells(self) -> Sequence[Cell]: ...
+    @abstractmethod
+    def cells(self) -> Sequence[Cell]:
+        """The runs, each with its place in the table."""
 
-    def write(
-        self, folder: Path, done: Sequence[tuple[Cell, Mapping[str, Any]]], *, command: str
-    ) -> Sequence[Path]: ...
+    @abstractmethod
+    def write(self, folder: Path, done: Sequence[tuple[Cell, Mapping[str, Any]]], *, command: str) -> Sequence[Path]:
+        """Write the table or picture of the finished runs; returns the files."""
+
+    def keeps(self, folder: Path) -> Mapping[str, Any]:
+        """What of a finished run in this folder is kept beside its summary, under "kept"."""
+        return {}
 
 
 studies: Registry[type[Study]] = Registry("study", "galafed.studies")
@@ -56,7 +63,8 @@ def reproduce(
     study = studies.get(name)()
     cells = study.cells()
     measured = archive.read(out / name)
-    for other in studies.names():  # a run may belong to several studies
+    # A run may belong to several studies, but what one of them keeps of it the others do not know.
+    for other in studies.names() if type(study).keeps is Study.keeps else ():
         found = archive.read(out / other)
         measured |= {key: found[key] for cell in cells if (key := archive.recipe(cell.run)) in found}
     missing = [cell for cell in cells if archive.recipe(cell.run) not in measured]
@@ -64,8 +72,10 @@ def reproduce(
     # Seed after seed, so that a study that is cut short has whole tables with fewer seeds.
     todo = sorted((cell.run for cell in missing if not _done(work, cell)), key=lambda run: run.seed)
     carry_out(todo, work, jobs=jobs, minutes=minutes, place=place, say=say)
-    new = {archive.recipe(cell.run): archive.of_run(work / cell.run.run_name) for cell in missing if _done(work, cell)}
-    measured |= new
+    for cell in missing:
+        if _done(work, cell):
+            folder = work / cell.run.run_name
+            measured[archive.recipe(cell.run)] = archive.of_run(folder, kept=study.keeps(folder))
     done = [(cell, measured[key]) for cell in cells if (key := archive.recipe(cell.run)) in measured]
     if len(done) < len(cells):
         say(f"{len(cells) - len(done)} runs are still missing; the table shows what there is")

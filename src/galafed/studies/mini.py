@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from galafed.benchmarks.base import benchmarks
 from galafed.config import resolve
 from galafed.report.accuracy_table import write_table
-from galafed.studies.base import Cell, commit, studies
+from galafed.studies.base import Cell, Study, commit, studies
 
 SEEDS = (0, 1, 2)
 
@@ -47,7 +47,7 @@ LOWER_BOUND = {
 
 
 @studies.register("mini")
-class MiniStudy:
+class MiniStudy(Study):
     """Every system, eight targets, three seeds."""
 
     name: ClassVar[str]

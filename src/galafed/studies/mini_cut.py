@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from galafed.report.accuracy_table import write_table
-from galafed.studies.base import Cell, commit, studies
+from galafed.studies.base import Cell, Study, commit, studies
 from galafed.studies.mini import FEDERATED, on_every_target
 
 ROWS = {
@@ -17,7 +17,7 @@ ROWS = {
 
 
 @studies.register("mini-cut")
-class MiniCutStudy:
+class MiniCutStudy(Study):
     """Does a system fall behind because of where the network is cut?"""
 
     name: ClassVar[str]

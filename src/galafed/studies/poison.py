@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from galafed.config import resolve
 from galafed.report.accuracy_table import write_table
-from galafed.studies.base import Cell, commit, studies
+from galafed.studies.base import Cell, Study, commit, studies
 from galafed.studies.mini import CENTRAL, FEDERATED, SEEDS
 
 TARGET, SOURCE = "hand-photo", "type-photo"
@@ -23,7 +23,7 @@ ROWS: Mapping[str, Mapping[str, Any]] = {
 
 
 @studies.register("poison")
-class PoisonStudy:
+class PoisonStudy(Study):
     """Every system, one target, one source whose labels go wrong."""
 
     name: ClassVar[str]

@@ -1,0 +1,110 @@
+"""The page of a study: every system on every column, and the summaries behind the table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from galafed.errors import DataError
+from galafed.report.accuracy_table import SELECTIONS
+from galafed.report.page.charts import Bars, Heat
+from galafed.report.page.document import Fact, Page, Section, table
+from galafed.report.words import percent
+
+Record = Mapping[str, Any]
+
+
+def study_page(folder: Path) -> Page:
+    """The page of a study's folder, from its table.json and, where it is there, runs.jsonl."""
+    try:
+        records: list[dict[str, Any]] = json.loads((folder / "table.json").read_bytes())
+        cells = [r for r in records if r["selection"] in SELECTIONS and isinstance(r["mean"], int | float)]
+        runs = _runs(folder / "runs.jsonl")
+        rows = list(dict.fromkeys(str(r["row"]) for r in cells))
+        columns = list(dict.fromkeys(str(r["column"]) for r in cells))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"{folder / 'table.json'}: is not the table of a study with accuracies ({error!r}); write it with "
+            "'gala reproduce STUDY'"
+        ) from None
+    if not cells:
+        raise DataError(f"{folder / 'table.json'}: holds no accuracy; write it with 'gala reproduce STUDY'")
+    last = {(r["row"], r["column"]): r["mean"] / 100 for r in cells if r["selection"] == "last"}
+    means = {row: fmean(v for (r, _), v in last.items() if r == row) for row in rows}
+    order = sorted(rows, key=lambda row: -means[row])
+    top = next((row for row in order if row != "oracle"), order[0])
+    return Page(
+        title=f"Study {folder.resolve().name}",
+        sentence=f"{len(rows)} systems on {len(columns)} targets: {top} is ahead with {percent(means[top])} on average "
+        "after the last round (an oracle, which sees the target's labels, is left aside).",
+        facts=[
+            Fact("systems", str(len(rows))),
+            Fact("targets", str(len(columns))),
+            Fact("runs", str(len(runs) or "–")),
+        ],
+        sections=[
+            Section("means", "Means", charts=[_means(order, cells)]),
+            Section("table", "Every system on every target", charts=[_heat(order, columns, last)]),
+            *([Section("runs", "Runs", html=_listed(runs))] if runs else []),
+        ],
+    )
+
+
+def _means(rows: Sequence[str], cells: Sequence[Record]) -> Any:
+    series = {
+        words: [_mean([r["mean"] / 100 for r in cells if r["row"] == row and r["selection"] == key]) for row in rows]
+        for key, words in SELECTIONS.items()
+    }
+    return Bars(names=rows, series=series, format="percent", high=1.0).chart(
+        "means-chart", "Mean test accuracy of each system", "Over all targets. The best round is an oracle."
+    )
+
+
+def _heat(rows: Sequence[str], columns: Sequence[str], last: Mapping[tuple[str, str], float]) -> Any:
+    return Heat(
+        rows=rows,
+        columns=columns,
+        values=[[last.get((row, column)) for column in columns] for row in rows],
+        rows_title="system",
+        columns_title="target",
+        format="percent",
+        cell="percent",
+    ).chart("table-chart", "Test accuracy in % after the last round", "Mean over seeds; the best system stands on top.")
+
+
+def _runs(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.is_file() else []
+
+
+def _listed(runs: Sequence[Mapping[str, Any]]) -> str:
+    head = [
+        "target",
+        "algorithm",
+        "network",
+        "seed",
+        "rounds",
+        "last round",
+        "label-free pick",
+        "best (oracle)",
+        "s/round",
+    ]
+    rows = [
+        [
+            str(run["target"]),
+            str(run["algorithm"]),
+            str(run.get("network", "–")),
+            str(run["seed"]),
+            str(run["rounds"]),
+            *(percent(run["accuracy"][key]) for key in SELECTIONS),
+            f"{run['seconds_per_round']:.2f}",
+        ]
+        for run in runs
+    ]
+    return table(head, rows, caption="The runs behind the table")
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return fmean(values) if values else None

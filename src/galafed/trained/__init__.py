@@ -1,0 +1,1 @@
+"""What a finished run is good for: loading its classifier, predicting, exporting."""

@@ -1,0 +1,1 @@
+"""Formats a classifier can be exported to. One file each."""

@@ -1,0 +1,1 @@
+"""Choosing settings without target labels."""

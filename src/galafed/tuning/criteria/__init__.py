@@ -1,0 +1,1 @@
+"""Label-free criteria by which finished runs are compared. One file each."""
