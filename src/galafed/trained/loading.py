@@ -11,7 +11,7 @@ import torch
 
 from galafed.algorithms.base import algorithms
 from galafed.benchmarks.base import benchmarks
-from galafed.config import Training, build, read_toml
+from galafed.config import Training, read_toml
 from galafed.errors import CheckpointError
 from galafed.networks.base import networks
 from galafed.runs import checkpoint as checkpoints
@@ -22,6 +22,7 @@ from galafed.trained.classifier import Classifier
 from galafed.trained.images import Pictures, squares
 from galafed.trained.package import DESCRIPTION, unpacked
 from galafed.trained.prediction import Prediction, Predictions
+from galafed.typed import build
 
 if TYPE_CHECKING:
     import numpy as np
