@@ -202,6 +202,7 @@ def test_a_whole_number_is_a_number() -> None:
         ({"timeout": float("nan")}, "timeout"),
         ({"evaluate_every": 0}, "evaluate_every"),
         ({"keep_checkpoints": 0}, "keep_checkpoints"),
+        ({"checkpoint_every": 0}, "checkpoint_every"),
         ({"device": "gpu"}, "device"),
     ],
 )

@@ -141,6 +141,8 @@ class Run:
     federation: str = ""
     """Folder of the federation whose sites do the work; of an engine that has sites."""
     evaluate_every: int = 1
+    checkpoint_every: int = 1
+    """Rounds between checkpoints; an interrupted run goes on from the last one. Large networks take long to write."""
     keep_checkpoints: int = 3
     selection: Literal["discrepancy", "entropy", "information"] = "discrepancy"
     """The label-free criterion that picks a round; where an algorithm measures no discrepancy, information is used."""
@@ -161,6 +163,7 @@ class Run:
         if not 0 < self.participation <= 1:
             raise ConfigError(f"participation = {self.participation}: must be above 0 and at most 1")
         at_least("evaluate_every", self.evaluate_every, 1)
+        at_least("checkpoint_every", self.checkpoint_every, 1)
         at_least("keep_checkpoints", self.keep_checkpoints, 1)
         if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
             raise ConfigError(f"device = {self.device!r}: accepted are auto, cpu, cuda, cuda:N")

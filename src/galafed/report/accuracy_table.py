@@ -16,20 +16,31 @@ SELECTIONS = {"last": "last round", "selected": "label-free pick", "best_oracle"
 Done = Sequence[tuple[str, str, Mapping[str, Any]]]
 """Row, column and summary of every finished run."""
 Record = Mapping[str, Any]
+Paper = Mapping[str, Mapping[str, float]]
+"""Published accuracies by row and column."""
 
 
 def write_table(
-    folder: Path, done: Done, *, title: str, about: str, made: Mapping[str, Any], lower_bound: Mapping[str, str]
+    folder: Path,
+    done: Done,
+    *,
+    title: str,
+    about: str,
+    made: Mapping[str, Any],
+    lower_bound: Mapping[str, str],
+    paper: Paper | None = None,
+    reasons: Mapping[str, str] | None = None,
 ) -> Sequence[Path]:
     """table.json with every cell, table.md to read.
 
-    `lower_bound` tells of a row which other one it should not fall below.
+    `lower_bound` tells of a row which other one it should not fall below, `paper` what was published by row and column,
+    `reasons` why we think a row differs from it.
     """
     found: defaultdict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for row, column, summary in done:
         found[row, column].append(summary)
     records = [
-        _record(row, column, summaries, selection)
+        _record(row, column, summaries, selection, (paper or {}).get(row, {}).get(column))
         for (row, column), summaries in found.items()
         for selection in SELECTIONS
     ]
@@ -39,7 +50,17 @@ def write_table(
         f"{'; '.join(machines)}. Test accuracy in %, mean ± standard deviation (ddof 0) over seeds. {about}"
     )
     folder.mkdir(parents=True, exist_ok=True)
-    text = "\n".join([f"# {title}", "", intro, *_tables(records), *_behind(records, lower_bound), ""])
+    text = "\n".join(
+        [
+            f"# {title}",
+            "",
+            intro,
+            *_tables(records),
+            *_verdicts(records, reasons or {}),
+            *_behind(records, lower_bound),
+            "",
+        ]
+    )
     content = {
         "table.json": json.dumps(records, indent=1) + "\n",
         "table.md": text,
@@ -49,7 +70,9 @@ def write_table(
     return [folder / name for name in content]
 
 
-def _record(row: str, column: str, summaries: Sequence[Mapping[str, Any]], selection: str) -> dict[str, Any]:
+def _record(
+    row: str, column: str, summaries: Sequence[Mapping[str, Any]], selection: str, paper: float | None
+) -> dict[str, Any]:
     values = [100 * summary["accuracy"][selection] for summary in summaries]
     return {
         "row": row,
@@ -59,8 +82,8 @@ def _record(row: str, column: str, summaries: Sequence[Mapping[str, Any]], selec
         "seeds": len(values),
         "rounds": summaries[0]["rounds"],
         "selection": selection,
-        "paper": None,
-        "stand_in": False,
+        "paper": paper,
+        "stand_in": any(summary["target"] in summary.get("notes", {}) for summary in summaries),
     }
 
 
@@ -74,15 +97,46 @@ def _tables(records: Sequence[Record]) -> list[str]:
         for row in dict.fromkeys(record["row"] for record in records):
             cells = {r["column"]: r for r in records if r["row"] == row and r["selection"] == selection}
             shown = [_cell(cells[c]) if c in cells else "-" for c in columns]
-            lines.append(f"| {row} | {' | '.join(shown)} | **{fmean(r['mean'] for r in cells.values()):.1f}** |")
+            lines.append(f"| {row} | {' | '.join(shown)} | {_mean(list(cells.values()))} |")
     rounds = sorted({record["rounds"] for record in records})
     seeds = sorted({record["seeds"] for record in records})
     return [*lines, "", f"{_or(rounds)} rounds, {_or(seeds)} seeds a cell; one seed where no deviation is given."]
 
 
 def _cell(record: Record) -> str:
-    """Mean and deviation over seeds; of a single seed there is no deviation to tell."""
-    return f"{record['mean']:.1f}" + (f" ± {record['std']:.1f}" if record["seeds"] > 1 else "")
+    """Mean and deviation over seeds (of one seed there is none), the paper's figure in brackets, * for a stand-in."""
+    text = f"{record['mean']:.1f}" + (f" ± {record['std']:.1f}" if record["seeds"] > 1 else "")
+    published = f" ({record['paper']:.1f})" if record["paper"] is not None else ""
+    return text + ("*" if record["stand_in"] else "") + published
+
+
+def _mean(cells: Sequence[Record]) -> str:
+    """The mean over columns, and of the paper's figures where it has all of them; its own averages are not used."""
+    ours = f"**{fmean(cell['mean'] for cell in cells):.1f}**"
+    published = [cell["paper"] for cell in cells]
+    return ours + (f" ({fmean(published):.1f})" if None not in published else "")
+
+
+def _verdicts(records: Sequence[Record], reasons: Mapping[str, str]) -> list[str]:
+    """Of each row that the paper has: where the last round is within a point of it, above, or below."""
+    lines = []
+    for row in dict.fromkeys(record["row"] for record in records if record["paper"] is not None):
+        gaps = {
+            r["column"]: r["mean"] - r["paper"]
+            for r in records
+            if r["row"] == row and r["selection"] == "last" and r["paper"] is not None
+        }
+        kinds = {
+            "reproduced within 1 point": [c for c, gap in gaps.items() if abs(gap) <= 1],
+            "above": [f"{c} ({gap:+.1f})" for c, gap in gaps.items() if gap > 1],
+            "below": [f"{c} ({gap:+.1f})" for c, gap in gaps.items() if gap < -1],
+        }
+        told = "; ".join(f"{kind}: {', '.join(columns)}" for kind, columns in kinds.items() if columns)
+        lines.append(f"- **{row}** {told}." + (f" {reasons[row]}" if row in reasons else ""))
+    if not lines:
+        return []
+    head = "The paper's figures stand in brackets; * marks a target whose data is not the paper's."
+    return ["", "## Verdict", "", head, "", *lines]
 
 
 def _behind(records: Sequence[Record], lower_bound: Mapping[str, str]) -> list[str]:

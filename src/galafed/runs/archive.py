@@ -15,7 +15,9 @@ from galafed.runs.records import finished
 
 FILE = "runs.jsonl"
 
-PLACE = ("device", "engine", "threads", "max_clients_at_once", "keep_checkpoints", "quorum", "timeout")
+PLACE = (
+    "device", "engine", "threads", "max_clients_at_once", "checkpoint_every", "keep_checkpoints", "quorum", "timeout",
+)  # fmt: skip
 """Where and how carefully a run was done; not what was done."""
 
 Summary = Mapping[str, Any]

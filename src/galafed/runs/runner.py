@@ -149,7 +149,8 @@ def _rounds(config: Run, folder: Path, assembly: Assembly, state: Checkpoint, ob
                 history=(*state.history, line),
                 bytes_before=state.bytes_before,
             )
-            checkpoints.save(folder, state)
+            if (number + 1) % config.checkpoint_every == 0 or number + 1 == config.rounds:
+                checkpoints.save(folder, state)
             pick = selected(state.history, config.rounds, config.selection)
             pinned = [pick["round"]] if pick else []
             checkpoints.prune(folder, keep=config.keep_checkpoints, pinned=pinned)

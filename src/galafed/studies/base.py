@@ -42,6 +42,11 @@ class Study(ABC):
         """What of a finished run in this folder is kept beside its summary, under "kept"."""
         return {}
 
+    @classmethod
+    def kept_by(cls) -> object:
+        """Equal for studies that keep the same of a run."""
+        return cls.keeps
+
 
 studies: Registry[type[Study]] = Registry("study", "galafed.studies")
 
@@ -62,11 +67,7 @@ def reproduce(
     """
     study = studies.get(name)()
     cells = study.cells()
-    measured = archive.read(out / name)
-    # A run may belong to several studies, but what one of them keeps of it the others do not know.
-    for other in studies.names() if type(study).keeps is Study.keeps else ():
-        found = archive.read(out / other)
-        measured |= {key: found[key] for cell in cells if (key := archive.recipe(cell.run)) in found}
+    measured = archive.read(out / name) | _measured(study, cells, out)
     missing = [cell for cell in cells if archive.recipe(cell.run) not in measured]
     say(f"{study.title}: {len(cells)} runs, {len(cells) - len(missing)} measured, {len(missing)} to do")
     # Seed after seed, so that a study that is cut short has whole tables with fewer seeds.
@@ -84,14 +85,23 @@ def reproduce(
     return [*study.write(out / name, done, command=command), *([written] if written else [])]
 
 
+def _measured(study: Study, cells: Sequence[Cell], out: Path) -> dict[str, archive.Summary]:
+    """By recipe, what studies that keep as much of a run have measured of these cells: a run may belong to several."""
+    others = [name for name in studies.names() if studies.get(name).kept_by() == study.kept_by()]
+    wanted = {archive.recipe(cell.run) for cell in cells}
+    found = {key: summary for name in others for key, summary in archive.read(out / name).items()}
+    return {key: found[key] for key in found.keys() & wanted}
+
+
 def progress(out: Path) -> list[dict[str, Any]]:
     """Every study and how much of it was measured."""
     rows = []
     for name in studies.names():
-        cells = studies.get(name)().cells()
-        measured = archive.read(out / name)
-        count = sum(archive.recipe(cell.run) in measured for cell in cells)
-        rows.append({"name": name, "measured": count, "runs": len(cells), "title": studies.get(name).title})
+        study = studies.get(name)()
+        cells = study.cells()
+        rows.append(
+            {"name": name, "measured": len(_measured(study, cells, out)), "runs": len(cells), "title": study.title}
+        )
     return rows
 
 

@@ -1,0 +1,84 @@
+"""A study that is a table of accuracies: systems by columns, several seeds a cell, next to the paper's figures."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from galafed.config import resolve
+from galafed.report.accuracy_table import write_table
+from galafed.reproduction.history import history_of
+from galafed.reproduction.published import Table
+from galafed.studies.base import Cell, Study, commit
+
+Values = Mapping[str, Any]
+
+ON_A_GPU: Values = {"engine": "stacked", "precision": "bfloat16", "device": "auto", "checkpoint_every": 10}
+"""How runs of full size are done; 100 rounds are minutes on one GPU and days on a processor."""
+
+SYSTEMS: Mapping[str, Values] = {
+    "oracle": {"algorithm": "oracle"},
+    "source-only": {"algorithm": "source_only"},
+    "source-only, target statistics": {"algorithm": "source_only", "source_only": {"statistics": "target"}},
+    "MDAN": {"algorithm": "mdan"},
+    "M³SDA": {"algorithm": "m3sda"},
+    "CMSS": {"algorithm": "cmss"},
+    "DSBN": {"algorithm": "dsbn"},
+    "FADA": {"algorithm": "fada"},
+    "SHOT": {"algorithm": "shot"},
+    "SFDA": {"algorithm": "sfda"},
+    "KD3A": {"algorithm": "kd3a"},
+    "FACT": {"algorithm": "fact"},
+    "GALA": {"algorithm": "gala"},
+}
+"""Every system, as the paper names it."""
+
+SEEDS: Mapping[str, int] = {"GALA": 3}
+"""How many seeds a row has; one where it is not named."""
+
+
+class AccuracyStudy(Study):
+    """Rows by columns. A subclass tells the rows, the columns and what a column changes."""
+
+    about: ClassVar[str]
+    published: ClassVar[Table] = {}
+    reasons: ClassVar[Mapping[str, str]] = {}
+    """Of a row: why we think it differs from the paper's."""
+    lower_bound: ClassVar[Mapping[str, str]] = {}
+    seeds: ClassVar[Mapping[str, int]] = SEEDS
+
+    @abstractmethod
+    def rows(self) -> Mapping[str, Values]:
+        """What each row sets."""
+
+    @abstractmethod
+    def columns(self) -> Mapping[str, Values]:
+        """What each column sets; columns win over rows."""
+
+    def cells(self) -> Sequence[Cell]:
+        """Every row in every column, with the row's number of seeds."""
+        return [
+            Cell(row, column, resolve({**ON_A_GPU, **ours, **theirs, "seed": seed}))
+            for row, ours in self.rows().items()
+            for column, theirs in self.columns().items()
+            for seed in range(self.seeds.get(row, 1))
+        ]
+
+    def keeps(self, folder: Path) -> Mapping[str, Any]:
+        """The run's history, for the figures."""
+        return history_of(folder)
+
+    def write(self, folder: Path, done: Sequence[tuple[Cell, Mapping[str, Any]]], *, command: str) -> Sequence[Path]:
+        """The table with the paper's figures and the verdict."""
+        return write_table(
+            folder,
+            [(cell.row, cell.column, summary) for cell, summary in done],
+            title=self.title,
+            about=self.about,
+            made={"command": command, "commit": commit()},
+            lower_bound=self.lower_bound,
+            paper=self.published,
+            reasons=self.reasons,
+        )

@@ -1,0 +1,35 @@
+"""What figures need of a run: accuracy, discrepancy, relevance and FACT's pairs, round by round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from galafed.runs.records import metrics
+
+
+def history_of(folder: Path) -> dict[str, Any]:
+    """The history of a finished run, short enough to be committed."""
+    lines = metrics(folder)
+    kept: dict[str, Any] = {
+        "accuracy": [_short(line["accuracy"]) for line in lines],
+        "discrepancy": [_short(line["discrepancy"]) for line in lines],
+        "relevance": {
+            source: [_short(line["relevance"].get(source)) for line in lines]
+            for source in sorted({source for line in lines for source in line["relevance"]})
+        },
+    }
+    if all("pair" in line for line in lines):  # FACT: the relevance tells no more than who took part
+        kept["pair"] = [line["pair"] for line in lines]
+        del kept["relevance"]
+    return kept
+
+
+def accuracies(summary: Mapping[str, Any]) -> list[tuple[int, float]]:
+    """Rounds, counted from 1, and the test accuracy in percent after each that was tested."""
+    return [(k, 100 * value) for k, value in enumerate(summary["kept"]["accuracy"], start=1) if value is not None]
+
+
+def _short(value: float | None) -> float | None:
+    return None if value is None else round(value, 5)
