@@ -35,8 +35,8 @@ from galafed.runs.files import write_atomically
 
 Keys = tuple[ec.EllipticCurvePrivateKey, ec.EllipticCurvePublicKey]
 
-BUSY, IDLE = 0.05, 1.0
-"""Seconds between two looks for a message: soon after one, and after a long silence."""
+BUSY, IDLE = 0.1, 1.0
+"""Seconds between two looks for a message: soon after one, and after a long silence. Every look costs the SuperLink."""
 
 
 def serve(address: str, authority: Path, key: Path, make: Callable[[], Handler], note: Path) -> None:
@@ -89,7 +89,7 @@ def _messages(line: Any) -> Iterator[Message]:
                 yield whole
                 continue
         time.sleep(wait)
-        wait = min(wait * 1.02, IDLE)
+        wait = min(wait * 1.1, IDLE)
 
 
 def _reply(line: Any, message: Message) -> None:

@@ -72,11 +72,13 @@ class Link:
 class Federated(Link):
     """The sites of a federation's folder; those who are there when a question is put take part."""
 
-    def __init__(self, federation: FlowerFolder, sources: Sequence[str], target: str) -> None:
+    def __init__(self, federation: FlowerFolder, sources: Sequence[str], target: str, *, database: bool = True) -> None:
+        """With a database a SuperLink that is started again knows its nodes; without one it works half as much."""
         self.federation = federation
         self._sites = {"sources": ",".join(sources), "target": target}
-        logs = federation.server / "logs"
-        super().__init__(logs, federation.home, federation.host, federation.port, federation.link_command())
+        logs, command = federation.server / "logs", federation.link_command()
+        command += ["--database", federation.server / "link.db"] if database else []
+        super().__init__(logs, federation.home, federation.host, federation.port, command)
 
     def _start(self) -> None:
         super()._start()
@@ -96,7 +98,7 @@ class Loopback(Federated):
 
         self.folder = Path(tempfile.mkdtemp(prefix="galafed-flower-"))
         federation = make_federation(self.folder / "federation", sources, target, port=free_port())
-        super().__init__(federation, sources, target)
+        super().__init__(federation, sources, target, database=False)
         state.mkdir(parents=True, exist_ok=True)
         for name in federation.sites:
             kit, site = federation.kit(name), state / f"{name}.toml"
