@@ -78,7 +78,7 @@ def run(
     named = names | {"precision": precision}
     flags: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
     if federation is not None:
-        flags["federation"] = str(federation if str(federation) == "loopback" else federation.absolute())
+        flags["federation"] = str(federation.absolute() if federation.exists() else federation)
     numbers = {"rounds": rounds, "seed": seed, "max_clients_at_once": max_clients_at_once}
     numbers |= {"participation": participation}
     settings = (*(f"{key}={value}" for key, value in numbers.items() if value is not None), *settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -17,8 +18,10 @@ from galafed.sites.extras import require
 from galafed.typed import build
 
 RUN_FILE = "run.toml"
+PORTS = {"nvflare": 8002, "flower": 9092}
+MAKERS = {"nvflare": "galafed.flare.kits", "flower": "galafed.flower.folder"}
 
-NEXT = """made {folder}: the server's kit, yours (admin), the authority's key, and a kit for each of {count} sites
+NEXT = """made {folder}: what the server needs, and a kit for each of {count} sites
 
 hand each site its folder, over a channel you trust, and nothing else:
 {kits}
@@ -38,10 +41,10 @@ def init(
     sites: str,
     target: str,
     host: str = "127.0.0.1",
-    port: int = 8002,
+    port: int = 0,
     classes: str = "",
     image_size: int = 32,
-    engine: Literal["nvflare"] = "nvflare",
+    engine: Literal["nvflare", "flower"] = "nvflare",
 ) -> None:
     """Make keys, certificates and start-up kits for named sites.
 
@@ -50,14 +53,14 @@ def init(
         sites: The labelled sites, with commas between them.
         target: The site without labels.
         host: The name or address under which sites reach the server.
-        port: The port the server listens on.
+        port: The port the server listens on; 8002 or, of Flower, 9092 if not given.
         classes: What the images show, as all sites name it, with commas; writes run.toml, for sites with own images.
         image_size: To how many pixels a side every site stretches its images.
         engine: Which engine the kits are for.
     """
     require(engine)
-    from galafed.flare.kits import make_federation
-
+    make_federation = importlib.import_module(MAKERS[engine]).make_federation
+    port = port or PORTS[engine]
     if not 0 < port < 2**16:
         raise ConfigError(f"--port {port}: must be from 1 to 65535")
     sources = [name for name in _names(sites) if name != target]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, ClassVar
 from galafed.engines.base import engines
 from galafed.engines.remote import Remote
 from galafed.errors import ConfigError
+from galafed.sites.extras import require
 
 if TYPE_CHECKING:
     from galafed.engines.remote import Transport
+    from galafed.messages import Failure, Job, Reply
     from galafed.sites.relay import Runtime
 
-LOOPBACK = "loopback"
-"""In place of a federation's folder: a whole deployment on this machine, for as long as the run lasts."""
+LOOPBACK = {"loopback": False, "supernodes": True}
+"""In place of a federation's folder: a deployment on this machine, for as long as the run lasts, with our own nodes or
+with Flower's SuperNodes."""
 
 _inside: list[Transport] = []
 
@@ -27,35 +30,55 @@ class Flower(Remote):
     """Without a federation, Flower simulates the sites; the run stays in this process, and Flower passes bytes on."""
 
     name: ClassVar[str]
-    summary: ClassVar[str] = "sites on Flower, simulated or real (--federation FOLDER or loopback); galafed[flower]"
-    probe_seconds: ClassVar[float] = 30.0
+    summary: ClassVar[str] = "sites on Flower, simulated or real (--federation FOLDER, or loopback); galafed[flower]"
+    probe_seconds: ClassVar[float] = 10.0
+    _asked_all = False
 
     def connect(self) -> Transport:
-        """Flower is started or found when the first question is sent."""
+        """Flower is started or found, and its nodes have a while to connect."""
         if _inside:
             return _inside[-1]
-        if importlib.util.find_spec("flwr") is None:
-            raise ConfigError("the engine 'flower' needs Flower: pip install 'galafed[flower]'")
+        require("flower")
         from galafed.sites.relay import Relay
 
-        return Relay(self._runtime)
+        relay = Relay(self._runtime, "Flower")
+        relay.open()
+        return relay
 
     def _runtime(self) -> Runtime:
-        from galafed.flower.folder import read_folder
-        from galafed.flower.runtimes import Existing, Loopback, Simulation
+        from galafed.flower.folder import read_federation
+        from galafed.flower.runtimes import Federated, Loopback, Simulation
 
         config = self.config
-        sites = dict.fromkeys(config.sources, "source") | {config.target: "target"}
         if not config.federation:
-            if importlib.util.find_spec("ray") is None:
-                raise ConfigError("Flower's simulation needs Ray: pip install 'galafed[flower]'")
-            return Simulation(sites, threads=config.threads)
-        if config.federation == LOOPBACK:
-            return Loopback(sites)
-        federation = read_folder(Path(config.federation))
-        if strangers := sites.keys() - set(federation.sites):
-            raise ConfigError(f"{config.federation} has no site called {min(strangers)!r}: it has {federation.sites}")
-        return Existing(federation)
+            return Simulation(config.sources, config.target, self._state(), threads=config.threads)
+        if config.federation in LOOPBACK:
+            return Loopback(config.sources, config.target, self._state(), supernodes=LOOPBACK[config.federation])
+        federation = read_federation(Path(config.federation))
+        if strangers := {*config.sources, config.target} - set(federation.sites):
+            raise ConfigError(
+                f"{config.federation} has no site called {min(strangers)!r}; it has {', '.join(federation.sites)}"
+            )
+        return Federated(federation, config.sources, config.target)
+
+    def _state(self) -> Path:
+        """Where the sites of a temporary federation keep what a resumed run needs."""
+        from galafed.benchmarks.store import cache_folder
+
+        return cache_folder() / "sites" / self.config.hash()[:16]
+
+    def dispatch(
+        self, jobs: Sequence[Job], timeout: float | None, progress: Callable[[int], None]
+    ) -> list[Reply | Failure]:
+        answers = super().dispatch(jobs, timeout, progress)
+        # The test of the last round is a run's last question.
+        self._asked_all = jobs[0].round + 1 == self.config.rounds and jobs[0].task.name == "evaluate"
+        return answers
+
+    def close(self) -> None:
+        super().close()
+        if self._asked_all and not Path(self.config.federation).is_absolute():
+            shutil.rmtree(self._state(), ignore_errors=True)
 
 
 @contextmanager

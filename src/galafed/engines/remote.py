@@ -86,6 +86,8 @@ class Remote(Engine):
         there = [job for job in jobs if job.client not in failures]
         failures |= self._open([job.client for job in there if job.client not in self.facts], there, deadline)
         there = [job for job in there if job.client not in failures]
+        if failures:  # the others were kept waiting by those who do not answer, and have not had their time yet
+            deadline = time.monotonic() + (timeout or PATIENCE)
         answers = self._ask(there, deadline, lambda done: progress(done + len(failures)))
         shut = [job for job in there if _is(answers[job.client], "unopened")]
         if shut:  # a site was started again and no longer knows the run
@@ -127,10 +129,11 @@ class Remote(Engine):
             answer = heard.get(name)
             if isinstance(answer, wire.Answer) and isinstance(answer.body, wire.Opened):
                 self.facts[name] = answer.body.facts
-            elif isinstance(answer, wire.Answer) and isinstance(answer.body, Failure):
-                failures[name] = Failure(name, task, answer.body.kind, answer.body.reason)
-            else:
-                failures[name] = answer if isinstance(answer, Failure) else self._late(name, task)
+                continue
+            failure = answer.body if isinstance(answer, wire.Answer) else answer
+            failures[name] = self._late(name, task)
+            if isinstance(failure, Failure):
+                failures[name] = Failure(name, task, failure.kind, failure.reason)
         return failures
 
     def _ask(self, jobs: Sequence[Job], deadline: float, progress: Callable[[int], None]) -> dict[str, Reply | Failure]:

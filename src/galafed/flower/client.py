@@ -1,4 +1,4 @@
-"""The client app: hands each message to the resident worker of its node. Imports no torch, for it is started every time."""
+"""The client app: hands each message to the resident worker of its node. Started each time, it imports no torch."""
 
 from __future__ import annotations
 

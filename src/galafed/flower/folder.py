@@ -1,10 +1,11 @@
-"""The folder of a Flower federation: the server's keys and settings, and a kit for each site to carry away."""
+"""The folder of a federation on Flower: the SuperLink's keys and settings, and a kit for each site to carry away."""
 
 from __future__ import annotations
 
 import os
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +13,14 @@ import tomli_w
 
 from galafed.errors import ConfigError
 from galafed.runs.files import new_folder
+from galafed.sites.settings import NAME
 
-SETTINGS = "flower.toml"
+SETTINGS = "federation.toml"
+KIT = "kit.toml"
 CONNECTION = "galafed"
 """The name of the SuperLink in Flower's own configuration file."""
+
+Command = list[str | Path | int]
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,7 @@ class FlowerFolder:
     host: str
     port: int
     sites: tuple[str, ...]
+    target: str
 
     @property
     def address(self) -> str:
@@ -46,51 +52,87 @@ class FlowerFolder:
         """What a site needs, and nobody else should have."""
         return self.path / "sites" / site
 
-    def link_command(self) -> list[str | Path | int]:
+    def link_command(self) -> Command:
         """The SuperLink: TLS, and no node whose key is not registered."""
         server = self.server
         certificates = ("--ssl-ca-certfile", server / "ca.crt", "--ssl-certfile", server / "server.crt")
-        keys = ("--ssl-keyfile", server / "server.key", "--enable-supernode-auth", "--database", server / "link.db")
+        keys = ("--ssl-keyfile", server / "server.key", "--enable-supernode-auth")
         return ["flower-superlink", *certificates, *keys, "--host", self.host, "--port", self.port]
 
-    def node_command(self, site: str, port: int) -> list[str | Path | int]:
-        """The SuperNode of a site; `port`, on the site's own machine, is where its processes meet."""
-        kit = self.kit(site)
-        trust = ("--root-certificates", kit / "ca.crt", "--auth-supernode-private-key", kit / "node.key")
-        own = ("--node-config", f'site="{kit / "site.toml"}"', "--host", "127.0.0.1", "--port", port)
-        return ["flower-supernode", "--superlink", self.address, *trust, *own]
 
-
-def make_folder(path: Path, sites: Mapping[str, str], *, host: str = "127.0.0.1", port: int = 9092) -> FlowerFolder:
-    """Make keys, certificates and kits for named sites and their roles."""
+def make_federation(
+    path: Path, sources: Sequence[str], target: str, *, host: str = "127.0.0.1", port: int = 9092
+) -> FlowerFolder:
+    """Make an authority, the SuperLink's certificate, and a kit with a key for each named site."""
     from galafed.flower.keys import make_certificates, make_node_key
 
+    path = path.absolute()
+    names = (*sources, target)
+    for name in names:
+        if not re.fullmatch(NAME, name):
+            raise ConfigError(f"a site cannot be called {name!r}: letters, digits, dots, dashes and underscores")
+    if len(set(names)) < len(names):
+        raise ConfigError(f"a site is named twice in {', '.join(names)}; the target is one of its own")
     if path.exists():
         raise ConfigError(f"{path} exists already: name a new folder, or remove it")
-    names = tuple(sorted(sites))
     with new_folder(path) as temporary:
-        folder = FlowerFolder(temporary, host, port, names)
+        folder = FlowerFolder(temporary, host, port, names, target)
         os.chmod(temporary, 0o700)
         folder.home.mkdir(parents=True)
         make_certificates(folder.server, host)
         authority = (folder.server / "ca.crt").read_bytes()
-        for name, role in sites.items():
+        for name in names:
             kit = folder.kit(name)
-            kit.mkdir(parents=True)
+            kit.mkdir(parents=True, mode=0o700)
             make_node_key(kit)
             (kit / "ca.crt").write_bytes(authority)
-            (kit / "site.toml").write_text(tomli_w.dumps({"name": name, "role": role}))
-        connection = {"address": folder.address, "root-certificates": str(path.resolve() / "server" / "ca.crt")}
-        flower = {"superlink": {"default": CONNECTION, CONNECTION: connection}}
-        (folder.home / "config.toml").write_text(tomli_w.dumps(flower))
-        (temporary / SETTINGS).write_text(tomli_w.dumps({"host": host, "port": port, "sites": list(names)}))
-    return read_folder(path)
+            (kit / KIT).write_text(tomli_w.dumps({"engine": "flower", "name": name, "server": folder.address}))
+        write_connection(folder.home, {"address": folder.address, "root-certificates": str(path / "server" / "ca.crt")})
+        settings = {"engine": "flower", "host": host, "port": port, "sites": list(names), "target": target}
+        (temporary / SETTINGS).write_text(tomli_w.dumps(settings))
+    return read_federation(path)
 
 
-def read_folder(path: Path) -> FlowerFolder:
+def write_connection(home: Path, connection: dict[str, str | bool]) -> None:
+    """Flower's own file about SuperLinks."""
+    flower = {"superlink": {"default": CONNECTION, CONNECTION: connection}}
+    (home / "config.toml").write_text(tomli_w.dumps(flower))
+
+
+def read_federation(path: Path) -> FlowerFolder:
     """The federation in a folder."""
     try:
-        values = tomllib.loads((path / SETTINGS).read_text())
-        return FlowerFolder(path.resolve(), str(values["host"]), int(values["port"]), tuple(values["sites"]))
+        values = tomllib.loads((path / SETTINGS).read_text(encoding="utf-8"))
+        sites, target = tuple(values["sites"]), str(values["target"])
+        made = FlowerFolder(path.resolve(), str(values["host"]), int(values["port"]), sites, target)
     except (OSError, ValueError, KeyError, TypeError):
-        raise ConfigError(f"{path} is no folder of a Flower federation: it lacks a readable {SETTINGS}") from None
+        raise ConfigError(
+            f"{path} is no folder of a federation (no readable {SETTINGS}); 'gala federation init' makes one"
+        ) from None
+    if values.get("engine") != "flower":
+        raise ConfigError(f"{path} is a federation of the engine {values.get('engine')!r}: run it with that one")
+    return made
+
+
+def kit_server(kit: Path, name: str) -> str:
+    """The SuperLink's HOST:PORT in a site's kit, which must be this site's own."""
+    try:
+        values = tomllib.loads((kit / KIT).read_text(encoding="utf-8"))
+        owner, address = str(values["name"]), str(values["server"])
+    except (OSError, ValueError, KeyError):
+        raise ConfigError(f"{kit} is no kit of a site (no readable {KIT}); ask for it again") from None
+    if owner != name:
+        raise ConfigError(f"{kit} is the kit of {owner!r}, and this site is {name!r}; use its own kit")
+    return address
+
+
+def node_command(site: Path) -> Command:
+    """Our own node, the site itself, from the site's file."""
+    return ["python", "-m", "galafed.flower.node", site]
+
+
+def supernode_command(site: Path, kit: Path, address: str, port: int) -> Command:
+    """Flower's SuperNode for a site's file; `port`, on the site's own machine, is where its processes meet."""
+    trust = ("--root-certificates", kit / "ca.crt", "--auth-supernode-private-key", kit / "node.key")
+    own = ("--node-config", f'site="{site}"', "--host", "127.0.0.1", "--port", port)
+    return ["flower-supernode", "--superlink", address, *trust, *own]

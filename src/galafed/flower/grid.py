@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from flwr.app import DEFAULT_TTL, Message
 
-from galafed.sites.frames import Bytes
 from galafed.flower.records import pack, unpack
+from galafed.messages import Failure
+from galafed.sites.frames import Bytes
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid
 
-Arrived = Callable[[str, bytes | None, str], None]
-"""Told of each site its answer, or none and why."""
+Arrived = Callable[[str, bytes | Failure], None]
+"""Told of each site its answer, or why there is none."""
 
-POLL = 0.05
-"""Seconds between two looks for answers; Flower's own `send_and_receive` waits three."""
+POLL, LONGEST = 0.05, 0.5
+"""Seconds between two looks for answers, at first and in a long task; Flower's own `send_and_receive` waits three."""
+SLACK = 5.0
+"""Seconds that Flower keeps a message after we stopped waiting for its answer."""
 UNAVAILABLE = 5
 """Flower's code for a node that no longer reports."""
 
@@ -26,11 +29,10 @@ UNAVAILABLE = 5
 class GridQuestions:
     """Sends bytes to sites by name and hands on what comes back."""
 
-    def __init__(self, grid: Grid, *, patience: float, target: str) -> None:
+    def __init__(self, grid: Grid, *, target: str) -> None:
         self.target = target
         """Which of the sites is the one without labels; only a simulated node has to be told."""
         self._grid = grid
-        self._patience = patience
         self._played: dict[str, int] = {}
 
     def send(self, requests: Mapping[str, Bytes], timeout: float, arrived: Arrived) -> None:
@@ -38,53 +40,65 @@ class GridQuestions:
         nodes = self._nodes(requests)
         limit = timeout or DEFAULT_TTL
         for name in sorted(requests.keys() - nodes.keys()):
-            arrived(name, None, "no node of this name is connected to the SuperLink")
+            arrived(name, _lost(name, "no node of this name is connected to the SuperLink"))
         asked = [name for name in sorted(requests) if name in nodes]
-        contents = {id(request): pack(request) for request in requests.values()}  # a broadcast is packed and stored once
+        contents = {
+            id(request): pack(request) for request in requests.values()
+        }  # a broadcast is packed and stored once
         waiting: dict[str, str] = {}
         for name in asked:
             group = f"{'target' if name == self.target else 'source'}:{name}"
-            message = Message(contents[id(requests[name])], nodes[name], "train.ask", ttl=limit, group_id=group)
+            message = Message(contents[id(requests[name])], nodes[name], "train.ask", ttl=limit + SLACK, group_id=group)
             if pushed := [key for key in self._grid.push_messages([message]) if key]:
                 waiting[pushed[0]] = name
             else:
-                arrived(name, None, "the SuperLink did not take the message")
+                arrived(name, _lost(name, "the SuperLink did not take the message"))
         del contents
         self._collect(waiting, time.monotonic() + limit, arrived)
         for name in waiting.values():
-            arrived(name, None, f"no answer within {limit:g} s")
+            arrived(name, Failure(name, "-", "late", f"no answer came within {limit:.1f} s"))
 
     def _collect(self, waiting: dict[str, str], deadline: float, arrived: Arrived) -> None:
         """Hand on answers as they come; what is left in `waiting` did not come in time."""
+        wait = POLL
         while waiting and time.monotonic() < deadline:
             for reply in self._grid.pull_messages(list(waiting)):
                 name = waiting.pop(reply.metadata.reply_to_message_id, None)
                 if name is None:
                     continue
                 if reply.has_error():
-                    arrived(name, None, _reason(reply))
+                    arrived(name, _lost(name, _reason(reply)))
                     continue
                 try:
-                    arrived(name, unpack(reply.content), "")
+                    answer = unpack(reply.content)
                 except ValueError as error:
-                    arrived(name, None, str(error))
+                    arrived(name, Failure(name, "-", "invalid", str(error)))
+                else:
+                    arrived(name, answer)
             if waiting:
-                time.sleep(POLL)
+                time.sleep(wait)
+                wait = min(wait * 1.1, LONGEST)
 
-    def _nodes(self, names: Mapping[str, object]) -> dict[str, int]:
-        """The node of each site that is connected; the first time, sites have a while to come."""
-        deadline = time.monotonic() + self._patience
-        while True:
-            found = list(self._grid.get_nodes())
-            nodes = {node.name: node.node_id for node in found if node.name}
-            if found and not nodes:  # a simulation: its nodes are blank, and each plays one site from then on
-                free = iter(sorted({node.node_id for node in found} - set(self._played.values())))
-                self._played |= dict(zip(sorted(names.keys() - self._played.keys()), free, strict=False))
-                nodes = self._played
-            if names.keys() <= nodes.keys() or time.monotonic() > deadline:
-                self._patience = 0.0
-                return {name: nodes[name] for name in names if name in nodes}
-            time.sleep(POLL)
+    def wait_for(self, names: Iterable[str], patience: float) -> None:
+        """Let sites connect; whoever is not there after a while is asked without success until it is."""
+        names = tuple(names)
+        deadline = time.monotonic() + patience
+        while len(self._nodes(names)) < len(names) and time.monotonic() < deadline:
+            time.sleep(LONGEST)
+
+    def _nodes(self, names: Iterable[str]) -> dict[str, int]:
+        """The node of each site that is connected."""
+        found = list(self._grid.get_nodes())
+        nodes = {node.name: node.node_id for node in found if node.name}
+        if found and not nodes:  # a simulation: its nodes are blank, and each plays one site from then on
+            free = iter(sorted({node.node_id for node in found} - set(self._played.values())))
+            self._played |= dict(zip(sorted(set(names) - self._played.keys()), free, strict=False))
+            nodes = self._played
+        return {name: nodes[name] for name in names if name in nodes}
+
+
+def _lost(name: str, reason: str) -> Failure:
+    return Failure(name, "-", "lost", reason)
 
 
 def _reason(reply: Message) -> str:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from galafed.config import resolve, set_value
+from galafed.config import read_toml, resolve, set_value
 from galafed.engines.flower import inside
-from galafed.messages import Failure
+from galafed.flower.place import clear_simulation
 from galafed.report.console import console
 from galafed.report.live import PlainDisplay
 
 if TYPE_CHECKING:
+    from flwr.app import Context
+
+    from galafed.engines.remote import Arrived
     from galafed.flower.grid import GridQuestions
 
-NOT_SETTINGS = ("out", "relay", "workspace", "workers")
+SETTINGS = ("benchmark", "algorithm", "target", "network", "rounds", "seed", "device")
 
 
 class GridTransport:
@@ -24,31 +27,37 @@ class GridTransport:
     def __init__(self, questions: GridQuestions) -> None:
         self._questions = questions
 
-    def send(
-        self, requests: Mapping[str, bytes], timeout: float | None, arrived: Callable[[str, bytes | Failure], None]
-    ) -> None:
+    def send(self, requests: Mapping[str, bytes], timeout: float | None, arrived: Arrived) -> None:
         """Ask the sites."""
-
-        def told(name: str, answer: bytes | None, reason: str) -> None:
-            arrived(name, Failure(name, "-", "lost", reason) if answer is None else answer)
-
-        self._questions.send(requests, timeout or 0.0, told)
+        self._questions.send(requests, timeout or 0.0, arrived)
 
     def close(self) -> None:
         """Flower ends its processes itself."""
 
 
-def run(questions: GridQuestions, run_config: Mapping[str, Any]) -> None:
+def settings_of(run_config: Mapping[str, Any]) -> dict[str, Any]:
+    """A run's settings from Flower's flat ones: those of a file first, then its own, then those after `set`."""
+    file = run_config.get("config")
+    values: dict[str, Any] = read_toml(Path(str(file))) if file else {}
+    values |= {key: run_config[key] for key in SETTINGS if run_config.get(key)}
+    if sources := run_config.get("sources"):  # Flower's settings know no lists
+        values["sources"] = [name.strip() for name in str(sources).split(",")]
+    for assignment in str(run_config.get("set", "")).split():
+        set_value(values, assignment)
+    return values | {"engine": "flower", "federation": ""}
+
+
+def run(questions: GridQuestions, context: Context, patience: float) -> None:
     """Run what a Flower configuration says; a run that was interrupted goes on from its checkpoint."""
     from galafed.runs.runner import start
 
-    values: dict[str, Any] = {"engine": "flower"}
-    for key, value in run_config.items():
-        if key not in NOT_SETTINGS and value != "":
-            set_value(values, f"{key}={str(value).lower() if isinstance(value, bool) else value}")
-    config = resolve(values)
+    run_config = context.run_config
+    config = resolve(settings_of(run_config))
     questions.target = config.target
+    questions.wait_for((*config.sources, config.target), patience)
     folder = Path(str(run_config.get("out") or Path("runs") / config.run_name)).absolute()
     console().print(f"the run's folder is {folder}")
     with inside(GridTransport(questions)):
-        start(config, folder, PlainDisplay(console()))
+        display: Any = PlainDisplay(console())
+        start(config, folder, display)
+    clear_simulation(context)

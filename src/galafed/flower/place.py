@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from galafed.flower.resident import private_folder
+from galafed.flower.resident import private_folder, socket_of
 from galafed.flower.worker import Handler
 
 if TYPE_CHECKING:
@@ -15,26 +16,45 @@ if TYPE_CHECKING:
 
 def place_of(told: str, context: Context) -> tuple[str, str]:
     """The node whose worker is to be asked, and the site there, as `site_of` reads it; `told` is ROLE:NAME."""
-    node, run = context.node_config, context.run_config
+    node = context.node_config
     if file := node.get("site"):
-        return str(Path(str(file)).resolve()), json.dumps({"file": str(file)})
+        path = Path(str(file)).absolute()
+        return str(path), json.dumps({"file": str(path)})
     if "partition-id" not in node:
         raise ValueError(
             "this node does not say which site it is: start it with --node-config 'site=\"/path/of/its/site.toml\"'"
         )
-    workspace = str(run.get("workspace") or private_folder() / f"simulation-{context.run_id}")
-    # The simulated sites share as many workers as Flower works on nodes at a time.
-    worker = int(node["partition-id"]) % max(1, int(run.get("workers", 1)))
+    workspace, workers = _simulation(context)
+    worker = int(node["partition-id"]) % workers
     role, _, name = told.partition(":")
     return f"{workspace}/{worker}", json.dumps({"name": name, "role": role, "folder": f"{workspace}/{name}"})
 
 
+def _simulation(context: Context) -> tuple[str, int]:
+    """Where simulated sites keep their files, and how many workers they share: as many as Flower works on at a time."""
+    workspace = context.run_config.get("workspace") or private_folder() / f"simulation-{context.run_id}"
+    return str(workspace), max(1, int(context.run_config.get("workers", 1)))
+
+
+def clear_simulation(context: Context) -> None:
+    """Remove what the simulated sites of a finished run kept where nobody named a folder for it."""
+    workspace, workers = _simulation(context)
+    if not context.run_config.get("workspace"):
+        shutil.rmtree(workspace, ignore_errors=True)
+    for worker in range(workers):
+        shutil.rmtree(socket_of(f"{workspace}/{worker}").parent, ignore_errors=True)
+
+
 def site_of(text: str) -> Handler:
     """The site that `place_of` named."""
-    from galafed.sites.settings import SiteSettings, read_settings
+    from galafed.sites.policy import EVERYTHING
+    from galafed.sites.settings import SiteSettings, read_settings, state_folder
     from galafed.sites.site import Site
 
     told = json.loads(text)
     if "file" in told:
-        return Site(read_settings(Path(told["file"])), Path(told["file"]).parent).handle
-    return Site(SiteSettings(name=told["name"], role=told["role"]), Path(told["folder"])).handle
+        file = Path(told["file"])
+        return Site(read_settings(file), state_folder(file)).handle
+    # Simulated: no building is left.
+    settings = SiteSettings(name=told["name"], role=told["role"], allow=EVERYTHING)
+    return Site(settings, Path(told["folder"])).handle

@@ -23,14 +23,18 @@ START = 120.0
 """Seconds in which a worker must come up."""
 
 
+_started: list[subprocess.Popen[bytes]] = []
+"""Workers outlive the process that starts them; Python would complain of one that it forgets."""
+
+
 class WorkerError(Exception):
     """The worker cannot be started, or did not answer."""
 
 
 def ask(node: str, site: str, request: frames.Bytes, *, program: Sequence[str] = ()) -> bytes:
     """The answer of a site to a request, from the worker of a node; a worker that died is started again, once."""
-    path = socket_of(node)
     for attempt in (1, 2):
+        path = socket_of(node)
         try:
             with _connected(path, program) as connection:
                 frames.send(connection, {"site": site}, [request])
@@ -57,13 +61,15 @@ def private_folder() -> Path:
 
 
 def socket_of(node: str) -> Path:
-    """Where the worker of a node listens."""
-    return private_folder() / f"{hashlib.sha256(node.encode()).hexdigest()[:24]}.sock"
+    """Where the worker of a node listens, in a folder of its own."""
+    folder = private_folder() / f"worker-{hashlib.sha256(node.encode()).hexdigest()[:24]}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder / "socket"
 
 
 def log_of(path: Path) -> Path:
     """Where a worker's words go."""
-    return path.with_suffix(".log")
+    return path.with_name("log")
 
 
 @contextlib.contextmanager
@@ -79,17 +85,23 @@ def _connected(path: Path, program: Sequence[str]) -> Iterator[socket.socket]:
 
 def _start(path: Path, program: Sequence[str]) -> None:
     """Start a worker unless another process just did."""
-    with path.with_suffix(".lock").open("w") as lock:
+    with path.with_name("lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             probe.connect(str(path))
             return
         path.unlink(missing_ok=True)
-        command = [*(program or (sys.executable, "-m", "galafed.flower.worker")), str(path), str(os.getppid()), str(IDLE)]
+        command = [
+            *(program or (sys.executable, "-m", "galafed.flower.worker")),
+            str(path),
+            str(os.getppid()),
+            str(IDLE),
+        ]
         with log_of(path).open("ab") as log:
             worker = subprocess.Popen(  # noqa: S603 - our own program
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
             )
+        _started.append(worker)
         deadline = time.monotonic() + START
         while not path.exists():
             if worker.poll() is not None:

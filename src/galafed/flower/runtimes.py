@@ -1,137 +1,153 @@
-"""Flower's runtimes as the engine uses them: a simulation, a temporary federation on this machine, or one that is there."""
+"""Flower's runtimes as the engine uses them: a federation, one that only lives as long as a run, or a simulation."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import tomli_w
 
 from galafed.errors import QuorumError
 from galafed.flower import BUNDLE
-from galafed.flower.folder import CONNECTION, FlowerFolder, make_folder
-from galafed.sites.processes import BIN, Processes, answers, environment, free_port
+from galafed.flower.environment import environment
+from galafed.flower.folder import (
+    CONNECTION,
+    Command,
+    FlowerFolder,
+    make_federation,
+    node_command,
+    supernode_command,
+    write_connection,
+)
+from galafed.flower.resident import socket_of
+from galafed.sites.processes import BIN, Processes, answers, free_port
 
 START = 60.0
 """Seconds a SuperLink has to come up."""
 
 
-class Existing:
-    """A SuperLink that runs already, with the nodes that are connected to it."""
+class Link:
+    """A SuperLink as a child of this process, or one that answers already; our app is run through it."""
 
-    def __init__(self, folder: FlowerFolder) -> None:
-        if not answers(folder.host, folder.port):
-            raise QuorumError(
-                f"no SuperLink answers at {folder.address}: start it with 'gala federation start {folder.path}', and go "
-                "on with 'gala resume'"
-            )
-        self._home = folder.home
+    def __init__(self, logs: Path, home: Path, host: str, port: int, command: Command) -> None:
+        self.processes = Processes(logs)
+        self._home, self._host, self._port, self._command = home, host, port, command
+        self._start()
 
-    def submit(self, relay: Path) -> None:
-        """Have the SuperLink run the app."""
-        submit(self._home, {"relay": str(relay)})
-
-    def trouble(self) -> str:
-        """What runs elsewhere is not ours to see."""
-        return ""
-
-    def close(self) -> None:
-        """Nothing was started."""
-
-
-class Temporary:
-    """Processes on this machine that live as long as the run."""
-
-    def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="galafed-flower-"))
-        self.processes = Processes(self.folder / "logs")
-
-    def trouble(self) -> str:
-        """A process that has ended."""
-        return self.processes.trouble()
-
-    def close(self) -> None:
-        """End the processes and remove their files."""
-        self.processes.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _wait_for_link(self, host: str, port: int) -> None:
+    def _start(self) -> None:
+        if answers(self._host, self._port):
+            return
+        self.processes.start("superlink", self._command, environment(self._home))
         deadline = time.monotonic() + START
-        while not answers(host, port):
+        while not answers(self._host, self._port):
             if (trouble := self.trouble()) or time.monotonic() > deadline:
                 self.close()
                 raise QuorumError(f"Flower's SuperLink did not start. {trouble}")
             time.sleep(0.1)
 
+    def _submit(self, settings: Mapping[str, str | int], *more: str) -> None:
+        """`flwr run` on our app; a SuperLink that has ended is started again."""
+        self._start()
+        values = " ".join(f"{key}={json.dumps(value)}" for key, value in settings.items())
+        run: Command = [BIN / "flwr", "run", BUNDLE, CONNECTION, "--run-config", values, *more]
+        _done(run, self._home, "Flower did not take the run")
 
-class Loopback(Temporary):
-    """A whole deployment on this machine: a SuperLink and a SuperNode for each site, TLS, registered keys."""
+    def trouble(self) -> str:
+        """A process of ours that has ended."""
+        return self.processes.trouble()
 
-    def __init__(self, sites: Mapping[str, str]) -> None:
-        super().__init__()
-        federation = make_folder(self.folder / "federation", sites, port=free_port())
+    def close(self) -> None:
+        """End what was started."""
+        self.processes.close()
+
+
+class Federated(Link):
+    """The sites of a federation's folder; those who are there when a question is put take part."""
+
+    def __init__(self, federation: FlowerFolder, sources: Sequence[str], target: str, *, database: bool = True) -> None:
+        """With a database a SuperLink that is started again knows its nodes; without one it works half as much."""
         self.federation = federation
-        self.processes.start("superlink", federation.link_command(), environment(federation.home))
-        self._wait_for_link(federation.host, federation.port)
-        register(federation)
-        for name in federation.sites:
-            home = environment(federation.kit(name) / "home")
-            self.processes.start(f"supernode-{name}", federation.node_command(name, free_port()), home)
+        self._sites = {"sources": ",".join(sources), "target": target}
+        logs, command = federation.server / "logs", federation.link_command()
+        command += ["--database", federation.server / "link.db"] if database else []
+        super().__init__(logs, federation.home, federation.host, federation.port, command)
+
+    def _start(self) -> None:
+        super()._start()
+        register: Command = [sys.executable, "-m", "galafed.flower.register", self.federation.path]
+        _done(register, self._home, "the SuperLink did not take the keys of the sites")
 
     def submit(self, relay: Path) -> None:
         """Have the SuperLink run the app."""
-        submit(self.federation.home, {"relay": str(relay)})
+        self._submit({"relay": str(relay), **self._sites})
 
 
-class Simulation(Temporary):
-    """Flower's simulation runtime: Ray works through simulated nodes."""
+class Loopback(Federated):
+    """A whole deployment on this machine for one run: a SuperLink and a node for each site, TLS, registered keys."""
 
-    def __init__(self, sites: Mapping[str, str], *, threads: int) -> None:
-        super().__init__()
+    def __init__(self, sources: Sequence[str], target: str, state: Path, *, supernodes: bool = False) -> None:
+        from galafed.sites.policy import EVERYTHING
+
+        self.folder = Path(tempfile.mkdtemp(prefix="galafed-flower-"))
+        federation = make_federation(self.folder / "federation", sources, target, port=free_port())
+        super().__init__(federation, sources, target, database=False)
+        state.mkdir(parents=True, exist_ok=True)
+        for name in federation.sites:
+            kit, site = federation.kit(name), state / f"{name}.toml"
+            values = {"name": name, "role": "target" if name == target else "source", "kit": str(kit)}
+            site.write_text(tomli_w.dumps(values | {"allow": asdict(EVERYTHING)}))
+            command = node_command(site)
+            if supernodes:
+                command = supernode_command(site, kit, federation.address, free_port())
+            self.processes.start(f"node-{name}", command, environment(kit / "home"))
+
+    def close(self) -> None:
+        """End the processes and remove their files."""
+        super().close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Simulation(Link):
+    """Flower's simulation runtime: Ray works through simulated nodes, as many at a time as there are cores for."""
+
+    def __init__(self, sources: Sequence[str], target: str, state: Path, *, threads: int) -> None:
         cores = len(os.sched_getaffinity(0))
         self._workers = max(1, cores // threads)
-        self._cores = cores // self._workers
-        self._sites = sites
-        self._home = self.folder / "home"
-        self._home.mkdir()
-        port = free_port()
-        connection = {"address": f"127.0.0.1:{port}", "insecure": True}
-        flower = {"superlink": {"default": CONNECTION, CONNECTION: connection}}
-        (self._home / "config.toml").write_text(tomli_w.dumps(flower))
-        command = ["flower-superlink", "--insecure", "--simulation", "--host", "127.0.0.1", "--port", port]
-        self.processes.start("superlink", command, environment(self._home))
-        self._wait_for_link("127.0.0.1", port)
+        self._options = f"num-supernodes={len(sources) + 1} client-resources-num-cpus={cores // self._workers}"
+        sites: dict[str, str | int] = {"sources": ",".join(sources), "target": target}
+        self._settings = sites | {"workspace": str(state), "workers": self._workers}
+        self.folder = Path(tempfile.mkdtemp(prefix="galafed-flower-"))
+        home, port = self.folder / "home", free_port()
+        home.mkdir()
+        write_connection(home, {"address": f"127.0.0.1:{port}", "insecure": True})
+        command: Command = ["flower-superlink", "--insecure", "--simulation", "--host", "127.0.0.1", "--port", port]
+        super().__init__(self.folder / "logs", home, "127.0.0.1", port, command)
 
     def submit(self, relay: Path) -> None:
         """Have the simulation run the app with a node for each site."""
-        target = next((name for name, role in self._sites.items() if role == "target"), "")
-        settings = {"relay": str(relay), "workspace": str(self.folder), "target": target, "workers": self._workers}
-        federation = f"num-supernodes={len(self._sites)} client-resources-num-cpus={self._cores}"
-        submit(self._home, settings, "--federation-config", federation)
+        self._submit({"relay": str(relay), **self._settings}, "--federation-config", self._options)
+
+    def close(self) -> None:
+        """End the processes and remove their files; Ray kills the workers, which therefore leave theirs behind."""
+        super().close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        for number in range(self._workers):
+            shutil.rmtree(socket_of(f"{self._settings['workspace']}/{number}").parent, ignore_errors=True)
 
 
-def register(federation: FlowerFolder) -> None:
-    """Tell the SuperLink the keys of its sites."""
-    command = [sys.executable, "-m", "galafed.flower.register", str(federation.path)]
-    done = subprocess.run(command, env=environment(federation.home), capture_output=True, text=True)  # noqa: S603
+def _done(command: Command, home: Path, otherwise: str) -> None:
+    """Carry out a command of Flower's, or tell what it said."""
+    done = subprocess.run(  # noqa: S603 - our own command
+        list(map(str, command)), env=environment(home), capture_output=True, text=True, cwd="/"
+    )
     if done.returncode:
-        raise QuorumError(f"the SuperLink did not take the keys of the sites: {_last_line(done)}")
-
-
-def submit(home: Path, settings: Mapping[str, str | int], *more: str) -> None:
-    """`flwr run` on our app."""
-    values = " ".join(f'{key}="{value}"' if isinstance(value, str) else f"{key}={value}" for key, value in settings.items())
-    command = [str(BIN / "flwr"), "run", str(BUNDLE), CONNECTION, "--run-config", values, *more]
-    done = subprocess.run(command, env=environment(home), capture_output=True, text=True)  # noqa: S603 - our own command
-    if done.returncode:
-        raise QuorumError(f"Flower did not take the run: {_last_line(done)}")
-
-
-def _last_line(done: subprocess.CompletedProcess[str]) -> str:
-    return next(iter(reversed((done.stderr + done.stdout).strip().splitlines())), "it said nothing")
+        said = " ".join((done.stdout + done.stderr).split()[-60:])
+        raise QuorumError(f"{otherwise}: {said or 'it said nothing'}; go on with 'gala resume'")

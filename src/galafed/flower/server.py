@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from typing import Any
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from galafed.sites import frames
 from galafed.flower.grid import GridQuestions
+from galafed.messages import Failure
+from galafed.sites import frames
 
 PATIENCE = 60.0
-"""Seconds that sites have to connect before the first question goes without them."""
+"""Seconds that sites have to connect before the run begins without them."""
 
 app = ServerApp()
 
@@ -21,8 +21,11 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """With a relay in the run's configuration, serve it; else run what the configuration says."""
-    questions = GridQuestions(grid, patience=PATIENCE, target=str(context.run_config.get("target", "")))
-    if relay := context.run_config.get("relay"):
+    settings = context.run_config
+    questions = GridQuestions(grid, target=str(settings.get("target", "")))
+    if relay := settings.get("relay"):
+        names = (*str(settings["sources"]).split(","), questions.target)
+        questions.wait_for(filter(None, names), PATIENCE)
         with socket.socket(socket.AF_UNIX) as line, contextlib.suppress(EOFError, ConnectionError):
             line.connect(str(relay))
             while True:
@@ -30,7 +33,7 @@ def main(grid: Grid, context: Context) -> None:
     else:
         from galafed.flower.own_run import run
 
-        run(questions, context.run_config)
+        run(questions, context, PATIENCE)
 
 
 def _pass_on(line: socket.socket, questions: GridQuestions) -> None:
@@ -38,8 +41,10 @@ def _pass_on(line: socket.socket, questions: GridQuestions) -> None:
     header, bodies = frames.receive(line)
     requests = {name: bodies[place] for name, place in header["sites"].items()}
 
-    def arrived(name: str, answer: bytes | None, reason: str) -> None:
-        told: dict[str, Any] = {"site": name, "reason": reason}
-        frames.send(line, told, [] if answer is None else [answer])
+    def arrived(name: str, answer: bytes | Failure) -> None:
+        if isinstance(answer, Failure):
+            frames.send(line, {"site": name, "kind": answer.kind, "reason": answer.reason})
+        else:
+            frames.send(line, {"site": name}, [answer])
 
     questions.send(requests, float(header["timeout"]), arrived)

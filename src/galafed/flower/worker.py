@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import shutil
 import signal
 import socket
 import sys
@@ -26,12 +27,12 @@ MakeHandler = Callable[[str], Handler]
 
 def serve(path: Path, make: MakeHandler, *, parent: int, idle: float) -> None:
     """Answer questions until the parent is gone or nobody has asked for `idle` seconds."""
-    _end_with(parent)
+    _end_with(parent, path.parent)
     handlers: dict[str, Handler] = {}
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.settimeout(idle)
         # Under its name only when it listens: whoever finds it can connect.
-        unready = path.with_suffix(".new")
+        unready = path.with_name("unready")
         unready.unlink(missing_ok=True)
         listener.bind(str(unready))
         listener.listen(64)
@@ -42,7 +43,7 @@ def serve(path: Path, make: MakeHandler, *, parent: int, idle: float) -> None:
                 with connection, contextlib.suppress(OSError, EOFError, ValueError):
                     _answer(connection, handlers, make)
         except TimeoutError:
-            path.unlink(missing_ok=True)
+            shutil.rmtree(path.parent, ignore_errors=True)
 
 
 def _answer(connection: socket.socket, handlers: dict[str, Handler], make: MakeHandler) -> None:
@@ -59,12 +60,13 @@ def _answer(connection: socket.socket, handlers: dict[str, Handler], make: MakeH
         frames.send(connection, {}, [answer])
 
 
-def _end_with(parent: int) -> None:
+def _end_with(parent: int, folder: Path) -> None:
     """End this process as soon as another one ends, even in the middle of work: what a site keeps is written whole."""
     descriptor = os.pidfd_open(parent)
 
     def watch() -> None:
         select.select([descriptor], [], [])
+        shutil.rmtree(folder, ignore_errors=True)
         os._exit(0)
 
     threading.Thread(target=watch, daemon=True).start()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from galafed.errors import DataError, GalafedError
+from galafed.flower.folder import KIT as FLOWER_KIT
 from galafed.sites.policy import PARTS, TASKS, WANTED
 from galafed.sites.settings import SiteSettings
 
@@ -80,8 +81,10 @@ def _connection(settings: SiteSettings) -> Iterator[Line]:
     if not settings.kit:
         yield Line("connection: the file names no kit", problem=True)
         return
-    from galafed.flare.connection import try_connection
+    from galafed.flare import connection as flare
+    from galafed.flower import connection as flower
 
+    try_connection = (flower if (Path(settings.kit) / FLOWER_KIT).exists() else flare).try_connection
     yield from (
         Line(f"connection: {text}", problem) for text, problem in try_connection(Path(settings.kit), settings.name)
     )

@@ -1,4 +1,4 @@
-"""Flower's programs as child processes that never outlive the one who started them."""
+"""Programs of Flower or FLARE as child processes that never outlive the one who started them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,8 @@ from pathlib import Path
 
 BIN = Path(sys.executable).parent
 
-ENVIRONMENT = {
-    "FLWR_TELEMETRY_ENABLED": "0",
-    "FLWR_DISABLE_UPDATE_CHECK": "1",
-    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.05",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "OMP_WAIT_POLICY": "passive",
-}
-"""Nothing is reported to anybody, nothing is installed on the way, and a waiting task is seen at once."""
-
-
-def environment(home: Path) -> dict[str, str]:
-    """What Flower's programs see: they find each other by name, and keep their files under `home`."""
-    path = f"{BIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-    return os.environ | ENVIRONMENT | {"PATH": path, "FLWR_HOME": str(home)}
+GRACE = 8.0
+"""Seconds between asking processes to end and killing them; Ray takes a few."""
 
 
 class Processes:
@@ -43,7 +30,7 @@ class Processes:
         )
 
     def start(self, name: str, command: Sequence[str | Path | int], env: Mapping[str, str]) -> None:
-        """Start a program of Flower's."""
+        """Start a program that is installed beside this one."""
         with (self.logs / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(  # noqa: S603 - our own command
                 [str(BIN / str(command[0])), *map(str, command[1:])],
@@ -51,7 +38,7 @@ class Processes:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                cwd="/",  # a module in the user's folder must not shadow one of Flower's
+                cwd="/",  # a module in the user's folder must not shadow one of theirs
                 process_group=self._keeper.pid,
             )
 
@@ -64,19 +51,55 @@ class Processes:
         return ""
 
     def close(self) -> None:
-        """End them all: ask, wait a little, kill."""
+        """End them all with what they started themselves: wait for the app, which was told to end, ask, wait, kill."""
+        roots = {process.pid for process in self.running.values()}
+        family = _family(roots)
+        self._wait_for({pid: start for pid, start in family.items() if pid not in roots | _children(roots)})
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._keeper.pid, signal.SIGTERM)
-        deadline = time.monotonic() + 5
-        for process in self.running.values():
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(max(0.0, deadline - time.monotonic()))
+        self._wait_for(family)
+        for pid in _alive(family):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._keeper.pid, signal.SIGKILL)
         for process in (*self.running.values(), self._keeper):
             process.wait()
         if self._keeper.stdin is not None:
             self._keeper.stdin.close()
+
+    def _wait_for(self, family: Mapping[int, str]) -> None:
+        deadline = time.monotonic() + GRACE
+        while _alive(family) and time.monotonic() < deadline:
+            for process in self.running.values():
+                process.poll()
+            time.sleep(0.05)
+
+
+def _children(of: set[int]) -> set[int]:
+    found = (int(folder.name) for folder in Path("/proc").glob("[0-9]*"))
+    return {pid for pid in found if _parent_and_start(pid)[0] in of}
+
+
+def _family(roots: set[int]) -> dict[int, str]:
+    """These processes and all that descend from them, each with the time it was started: a number may be used again."""
+    found = set(roots)
+    while new := _children(found) - found:
+        found |= new
+    return {pid: _parent_and_start(pid)[1] for pid in found}
+
+
+def _alive(family: Mapping[int, str]) -> list[int]:
+    return [pid for pid, start in family.items() if start and _parent_and_start(pid)[1] == start]
+
+
+def _parent_and_start(pid: int) -> tuple[int, str]:
+    """Of a process that is not yet dead; a dead one has no parent and was never started."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0, ""
+    return (0, "") if fields[0] == "Z" else (int(fields[1]), fields[19])
 
 
 def free_port() -> int:

@@ -50,6 +50,10 @@ class Relay:
         self._runtime: Runtime | None = None
         self._connection: socket.socket | None = None
 
+    def open(self) -> None:
+        """Start what has to be started, so that no question's time is spent on it."""
+        self._connected()
+
     def send(self, requests: Mapping[str, bytes], timeout: float | None, arrived: Arrived) -> None:
         """Send each site its request and hand on every answer; where the server process dies, it is started again."""
         waiting = dict(requests)

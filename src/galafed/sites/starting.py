@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from galafed.errors import ConfigError
+from galafed.flower.folder import KIT as FLOWER_KIT
 from galafed.sites.extras import require
 from galafed.sites.processes import Processes
 from galafed.sites.settings import SiteSettings, state_folder
@@ -19,19 +20,15 @@ PAUSE = 1.0
 
 def stay(path: Path, settings: SiteSettings, say: Callable[[str], None]) -> None:
     """Belong to the federation of the kit until interrupted."""
-    require("nvflare")
-    from galafed.flare.kits import kit_server
-    from galafed.flare.parties import environment, site_command
-
     kit = Path(settings.kit)
-    address = kit_server(kit, settings.name)
+    address, command, environment = _party(path, kit, settings.name)
     logs = state_folder(path) / "logs"
     with _alone(kit):
         processes = Processes(logs)
         try:
             say(f"{settings.name}: waiting for runs from {address}; what is said goes to {logs}; stop with Ctrl-C")
             while True:
-                processes.start("site", site_command(kit, settings.name), environment(GALAFED_SITE=str(path)))
+                processes.start("site", command, environment)
                 processes.running["site"].wait()
                 say(f"{settings.name}: ended by itself, starting again ({logs / 'site.log'} says why)")
                 time.sleep(PAUSE)
@@ -39,6 +36,20 @@ def stay(path: Path, settings: SiteSettings, say: Callable[[str], None]) -> None
             say(f"{settings.name}: stopped")
         finally:
             processes.close()
+
+
+def _party(path: Path, kit: Path, name: str) -> tuple[str, list[str | Path | int], dict[str, str]]:
+    """Of the engine that a kit is for: the server's address, and the command of a site with its environment."""
+    if (kit / FLOWER_KIT).exists():
+        require("flower")
+        from galafed.flower import environment as flower
+        from galafed.flower import folder
+
+        return folder.kit_server(kit, name), folder.node_command(path), flower.environment(state_folder(path) / "home")
+    require("nvflare")
+    from galafed.flare import kits, parties
+
+    return kits.kit_server(kit, name), parties.site_command(kit, name), parties.environment(GALAFED_SITE=str(path))
 
 
 @contextlib.contextmanager

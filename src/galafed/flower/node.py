@@ -1,0 +1,125 @@
+"""A node for Flower's SuperLink that is the site itself: `python -m galafed.flower.node SITE.toml`.
+
+It speaks to the SuperLink with Flower's own client, TLS and key, as `flower-supernode` does, but answers a message in
+this process: none is started for it, and of the app that the server ships not a line is executed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import httpx
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import load_ssh_private_key
+from flwr.app import Message
+from flwr.proto.fleet_pb2 import DeactivateNodeRequest
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree, iterate_object_tree
+from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents, pull_objects, push_objects
+from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+from flwr.supercore.run import RunNotRunningException
+from flwr.supernode.fleet_http_client import FleetHttpClient
+from flwr.supernode.fleet_http_connection import http_request_response
+from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
+
+from galafed.flower.records import pack, unpack
+from galafed.flower.worker import Handler
+from galafed.runs.files import write_atomically
+
+Keys = tuple[ec.EllipticCurvePrivateKey, ec.EllipticCurvePublicKey]
+
+BUSY, IDLE = 0.1, 1.0
+"""Seconds between two looks for a message: soon after one, and after a long silence. Every look costs the SuperLink."""
+
+
+def serve(address: str, authority: Path, key: Path, make: Callable[[], Handler], note: Path) -> None:
+    """Answer the messages of a SuperLink, for ever; where it goes away, wait until it is back.
+
+    In the file `note` the node keeps its number at the SuperLink.
+    """
+    private = load_ssh_private_key(key.read_bytes(), None)
+    if not isinstance(private, ec.EllipticCurvePrivateKey):
+        raise ValueError(f"{key} is no elliptic-curve key")
+    keys = (private, private.public_key())
+    _sign_off(address, authority, keys, note)
+    with http_request_response(
+        address, insecure=False, root_certificates=str(authority), authentication_keys=keys
+    ) as line:
+        write_atomically(note, str(line[0]).encode())
+        handle = make()
+        for message in _messages(line):
+            with contextlib.suppress(RunNotRunningException):  # it was stopped while we worked
+                _reply(line, Message(pack(handle(unpack(message.content))), reply_to=message))
+
+
+def _sign_off(address: str, authority: Path, keys: Keys, note: Path) -> None:
+    """Tell the SuperLink that an earlier process of this node is gone; else it would wait a minute for it."""
+    if not note.exists():
+        return
+    said = (RuntimeVersionHttpInterceptor(component_name="SuperNode"), NodeAuthHttpInterceptor(*keys))
+    with (
+        contextlib.suppress(httpx.HTTPError, RuntimeError, ValueError),
+        FleetHttpClient.from_server_address(address, False, str(authority), interceptors=said) as client,
+    ):
+        client.DeactivateNode(DeactivateNodeRequest(node_id=int(note.read_text())))
+
+
+def _messages(line: Any) -> Iterator[Message]:
+    """Messages as they come, whole."""
+    _, receive, _, _, _, pull, _, confirm = line
+    wait = BUSY
+    while True:
+        with contextlib.suppress(RunNotRunningException):
+            if (found := receive()) is not None:
+                wait = BUSY
+                message, tree = found
+                run = message.metadata.run_id
+                names = [each.object_id for each in iterate_object_tree(tree)]
+                contents = pull_objects(names, pull_object_fn=partial(pull, run))
+                confirm(run, message.metadata.message_id)
+                whole = cast(Message, inflate_object_from_contents(tree.object_id, contents))
+                whole.metadata.__dict__["_message_id"] = tree.object_id
+                yield whole
+                continue
+        time.sleep(wait)
+        wait = min(wait * 1.1, IDLE)
+
+
+def _reply(line: Any, message: Message) -> None:
+    _, _, send, _, _, _, push, _ = line
+    message.metadata.__dict__["_message_id"] = message.object_id
+    run = message.metadata.run_id
+    objects = get_all_nested_objects(message)
+    missing, session = send(message, get_object_tree(message), 0.0)
+    push_objects(objects, push_object_fn=partial(push, run, session), object_ids_to_push=missing)
+
+
+def main() -> None:
+    """The program of a site that joins a Flower federation."""
+    from galafed.flower.folder import kit_server
+    from galafed.sites.settings import read_settings, state_folder
+
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # what a site keeps is written whole
+    file = Path(sys.argv[1])
+    settings = read_settings(file)
+    kit = Path(settings.kit)
+    address, state = kit_server(kit, settings.name), state_folder(file)
+    state.mkdir(parents=True, exist_ok=True)
+
+    def make() -> Handler:
+        from galafed.sites.site import Site  # imports torch, for which the SuperLink need not wait
+
+        return Site(settings, state).handle
+
+    serve(address, kit / "ca.crt", kit / "node.key", make, state / "node")
+
+
+if __name__ == "__main__":
+    main()
