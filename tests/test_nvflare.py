@@ -8,7 +8,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from galafed.config import resolve
 from galafed.flare.connection import try_connection
 from galafed.flare.kits import make_federation
 from galafed.runs.runner import start
+from galafed.sites.processes import answers
 
 SOURCES = ("bright", "dark", "faint")
 TARGET = "noisy"
@@ -52,8 +53,8 @@ def test_a_killed_worker_costs_time_and_nothing_else_and_strangers_are_not_let_i
     deployment: Deployment, tmp_path: Path
 ) -> None:
     deployment.run("toy", settings=SETTINGS)
-    deployment.wait_for("dark", "tune", 1)
     address = (deployment.federation.host, deployment.federation.port)
+    _wait_until(lambda: answers(*address))
     _plain_text(address)
     _no_certificate(address, deployment)
     _certificate_of_another_authority(address, tmp_path)
@@ -65,10 +66,17 @@ def test_a_killed_worker_costs_time_and_nothing_else_and_strangers_are_not_let_i
     assert [line["failures"] for line in deployment.metrics()] == [[], []]
 
 
+def _wait_until(true: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def _plain_text(address: tuple[str, int]) -> None:
     with socket.create_connection(address, 5) as line:
         line.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 10)
-        line.settimeout(5)
+        line.settimeout(1)
         try:
             answer = line.recv(1000)
         except OSError:
@@ -80,7 +88,7 @@ def _refused(context: ssl.SSLContext, address: tuple[str, int]) -> bool:
     """Whether the server ends a TLS connection by itself."""
     try:
         with socket.create_connection(address, 5) as line, context.wrap_socket(line) as secure:
-            secure.settimeout(3)
+            secure.settimeout(1)
             return not secure.recv(1)
     except TimeoutError:
         return False

@@ -8,7 +8,6 @@ import stat
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,14 +29,14 @@ def gala(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a federation and images of its sites."""
     folder = tmp_path_factory.mktemp("sites")
     export_images(Toy(), folder / "images", ("bright", "noisy"), lambda what, done, total: None)
     done = gala(folder, "federation", "init", "fed", "--sites", "bright,dark", "--target", "noisy", "--classes", "a,b")
     assert done.returncode == 0, done.stderr
     assert "hand each site its folder" in done.stdout
-    yield folder
+    return folder
 
 
 def test_a_federation_has_a_kit_for_everyone_and_keys_are_their_owners_alone(made: Path) -> None:

@@ -68,6 +68,7 @@ def init(
     made = make_federation(folder, sources, target, host=host, port=port)
     if run:
         write_atomically(folder / RUN_FILE, run.encode())
+        (folder / RUN_FILE).chmod(0o600)
     kits = "\n".join(f"  {name}: {folder / 'sites' / name}" for name in made.sites)
     text = NEXT.format(folder=folder, count=len(made.sites), kits=kits, engine=engine, address=made.address)
     console().print(text, markup=False, highlight=False, soft_wrap=True)
