@@ -7,21 +7,22 @@ import io
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from galafed.errors import QuorumError
+from galafed.flare.depot import Depot
 from galafed.flare.kits import ADMIN, FlareFolder, make_federation
 from galafed.flare.parties import HEARTBEAT, environment, server_command, site_command
-from galafed.messages import Failure
 from galafed.sites.processes import Processes, answers, free_port
-from galafed.sites.relay import Relay
 
 START = 60.0
 """Seconds the server has to come up."""
-GATHER = 30.0
+GATHER = 45.0
 """Seconds that sites have to connect before the run goes on without them."""
+GATHER_OWN = 240.0
+"""The same for sites that were started for the run."""
 ALIVE = 3 * HEARTBEAT
 """Seconds since its last sign of life after which a site is taken for gone."""
 POLL = 0.25
@@ -30,6 +31,8 @@ POLL = 0.25
 class Coordinator:
     """The server of a federation, as a child of this process, and the jobs it is given."""
 
+    patience = GATHER
+
     def __init__(self, federation: FlareFolder, needed: Sequence[str], notice: Callable[[str], None]) -> None:
         self.federation = federation
         self.folder = Path(tempfile.mkdtemp(prefix="galafed-flare-"))
@@ -37,6 +40,9 @@ class Coordinator:
         self._needed = tuple(needed)
         self._notice = notice
         self._jobs = 0
+        spool = self.folder / "spool"
+        spool.mkdir(mode=0o700)
+        self.depot = Depot(federation.server, federation.host, federation.port + 1, spool)
         self._start_server()
 
     def submit(self, relay: Path) -> None:
@@ -48,9 +54,7 @@ class Coordinator:
             self._jobs += 1
             from galafed.flare.job import write_job
 
-            spool = self.folder / f"spool-{self._jobs}"
-            spool.mkdir(mode=0o700)
-            session.submit_job(str(write_job(self.folder / f"job-{self._jobs}", there, relay, spool)))
+            session.submit_job(str(write_job(self.folder / f"job-{self._jobs}", there, relay)))
 
     def connected(self, names: frozenset[str]) -> frozenset[str]:
         """Which of these sites are connected to the server, whatever the running job knows of them."""
@@ -60,7 +64,7 @@ class Coordinator:
 
     def _gather(self, session: Any) -> list[str]:
         """The sites that are there: all of them, or those that came in time."""
-        deadline = time.monotonic() + GATHER
+        deadline = time.monotonic() + self.patience
         while True:
             there = self._alive(session)
             missing = [name for name in self._needed if name not in there]
@@ -122,12 +126,15 @@ class Coordinator:
 
     def close(self) -> None:
         """End the server, and with it the job; the sites wait for the next one."""
+        self.depot.close()
         self.processes.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Temporary(Coordinator):
     """A federation that only lives as long as the run: keys, server and sites on this machine."""
+
+    patience = GATHER_OWN
 
     def __init__(self, sources: Sequence[str], target: str, notice: Callable[[str], None]) -> None:
         whole = Path(tempfile.mkdtemp(prefix="galafed-flare-"))
@@ -137,7 +144,7 @@ class Temporary(Coordinator):
         for name in federation.sites:
             file = whole / name / "site.toml"
             file.parent.mkdir()
-            write_trusting(file, name, "target" if name == target else "source")
+            write_trusting(file, name, "target" if name == target else "source", federation.kit(name))
             self.processes.start(name, site_command(federation.kit(name), name), environment(GALAFED_SITE=str(file)))
 
     def close(self) -> None:
@@ -145,50 +152,11 @@ class Temporary(Coordinator):
         shutil.rmtree(self._whole, ignore_errors=True)
 
 
-def write_trusting(path: Path, name: str, role: str) -> None:
+def write_trusting(path: Path, name: str, role: str, kit: Path) -> None:
     """The file of a site on the user's own machine, which allows whatever the run asks."""
     import tomli_w
 
     from galafed.sites.policy import EVERYTHING
 
     allow = {"tasks": list(EVERYTHING.tasks), "parts": list(EVERYTHING.parts)}
-    path.write_text(tomli_w.dumps({"name": name, "role": role, "allow": allow}))
-
-
-class FlareRelay(Relay):
-    """A relay that has the job started anew when a site that fell silent is connected: it was started again.
-
-    FLARE never takes a site back into a running job.
-    """
-
-    def __init__(self, make: Callable[[], Coordinator]) -> None:
-        super().__init__(make, "FLARE")
-        self._missed: frozenset[str] = frozenset()
-
-    def send(
-        self,
-        requests: Mapping[str, bytes],
-        timeout: float | None,
-        arrived: Callable[[str, bytes | Path | Failure], None],
-    ) -> None:
-        """As any relay; a site that is silent for the second time and yet connected is asked in a new job."""
-        failures: dict[str, Failure] = {}
-
-        def told(name: str, content: bytes | Path | Failure) -> None:
-            if isinstance(content, Failure):
-                failures[name] = content
-            else:
-                arrived(name, content)
-
-        super().send(requests, timeout, told)
-        again = failures.keys() & self._missed
-        self._missed = (self._missed - requests.keys()) | failures.keys()
-        runtime = self._runtime
-        if again and isinstance(runtime, Coordinator) and (back := runtime.connected(frozenset(again))):
-            self._hang_up()
-            for name in back:
-                del failures[name]
-            super().send({name: requests[name] for name in back}, timeout, told)
-            self._missed = self._missed - (back - failures.keys())
-        for name, failure in failures.items():
-            arrived(name, failure)
+    path.write_text(tomli_w.dumps({"name": name, "role": role, "kit": str(kit), "allow": allow}))

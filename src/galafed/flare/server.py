@@ -5,23 +5,17 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
-import os
-import secrets
 import socket
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 from nvflare.collab import collab
 
 from galafed.flare.ending import end_with_parent
 from galafed.sites import frames
-
-SMALL = 2**16
-"""Answers up to this size go through the socket; larger ones are handed over as files."""
 
 
 class JobLost(Exception):
@@ -37,12 +31,11 @@ class Messenger:
         end_with_parent()
         sites = {site.name: site for site in collab.clients}
         path = str(collab.get_app_prop("relay"))
-        spool = Path(str(collab.get_app_prop("spool")))
         context = collab.context
         with socket.socket(socket.AF_UNIX) as line, contextlib.suppress(EOFError, ConnectionError, JobLost):
             line.connect(path)
             with ThreadPoolExecutor(max(len(sites), 1)) as threads:
-                exchange = Exchange(line, spool, sites, threads, context.is_aborted)
+                exchange = Exchange(line, sites, threads, context.is_aborted)
                 while True:
                     exchange.once()
                     _let_go()
@@ -54,14 +47,12 @@ class Exchange:
     def __init__(
         self,
         line: socket.socket,
-        spool: Path,
         sites: dict[str, Any],
         threads: ThreadPoolExecutor,
         aborted: Callable[[], bool],
     ) -> None:
         self._aborted = aborted
         self._line = line
-        self._spool = spool
         self._sites = sites
         self._threads = threads
         self._writing = threading.Lock()
@@ -93,15 +84,10 @@ class Exchange:
             reason = f"no answer came within {timeout:.0f} s" if late else _words(error)
             self._tell({"site": name, "kind": "late" if late else "lost", "reason": reason})
             return
-        if not isinstance(answer, bytes):
-            self._tell({"site": name, "kind": "invalid", "reason": f"it answered with {type(answer).__name__}"})
-        elif len(answer) <= SMALL:
+        if isinstance(answer, bytes):
             self._tell({"site": name}, [answer])
         else:
-            path = self._spool / f"{secrets.token_hex(8)}.safetensors"
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(answer)
-            self._tell({"site": name, "file": str(path)})
+            self._tell({"site": name, "kind": "invalid", "reason": f"it answered with {type(answer).__name__}"})
 
     def _tell(self, header: dict[str, Any], bodies: list[bytes] | None = None) -> None:
         with self._writing:
