@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from galafed.errors import QuorumError
 from galafed.lazy import torch
 from galafed.messages import Failure, Held, Job, Replies, Reply
-from galafed.model import Model, State, StateError, check
+from galafed.model import Model, State, StateError, check_shapes, impossible
 from galafed.participation import Participation
 from galafed.runs.seeding import generator
 from galafed.sites.ledger import Books, Direction, entry
@@ -177,6 +177,7 @@ class Federation:
         limit = self._timeout if timeout is None else timeout
         answers = self._engine.dispatch(jobs, limit, lambda done: self.listener(name, done, asked))
         accepted = {a.client: self._accept(by_client[a.client], a) for a in answers if a.client in by_client}
+        accepted |= self._impossible([answer for answer in accepted.values() if isinstance(answer, Reply)], name)
         lost = {client: Failure(client, name, "lost", "no answer came back") for client in by_client}
         return lost | accepted
 
@@ -195,7 +196,7 @@ class Federation:
             if extra := answer.parts.keys() - schema.keys():
                 raise StateError(f"the reply of client {job.client!r} has an unknown part {min(extra)!r}")
             for part, expected in schema.items():
-                check(answer.parts[part], expected, job.client, dtype=precision)
+                check_shapes(answer.parts[part], expected, job.client, dtype=precision)
             if isinstance(work, Fit) and "loss" not in answer.metrics:
                 raise StateError(f"the reply of client {job.client!r} lacks its loss")
             for metric, value in answer.metrics.items():
@@ -235,6 +236,20 @@ class Federation:
             )
             self.books.write(line)
 
+    def _impossible(self, replies: Sequence[Reply], task: str) -> dict[str, Failure]:
+        """Replies with NaN, infinity or a negative variance, as failures; all are looked at together.
+
+        Those of sites wait in files, and one at a time is read.
+        """
+        at_once = 1 if self._engine.federated else max(len(replies), 1)
+        found: dict[str, str] = {}
+        for first in range(0, len(replies), at_once):
+            found |= impossible({r.client: _flat(r.parts) for r in replies[first : first + at_once]})
+        wrong = {client: Failure(client, task, "invalid", text) for client, text in found.items()}
+        for client in wrong:
+            self._holds.pop(client, None)
+        return wrong
+
     def _require(self, members: Sequence[str], task: Task, replies: Replies, need: int) -> None:
         sources = [name for name in members if name != self.target]
         answered = [name for name in replies.names if name != self.target]
@@ -250,3 +265,11 @@ class Federation:
     def close(self) -> None:
         """Close the engine."""
         self._engine.close()
+
+
+def _flat(parts: Mapping[str, State]) -> State:
+    """The tensors of all parts; the first part's keep their names, should others have the same."""
+    tensors: State = {}
+    for part, state in parts.items():
+        tensors |= {f"{part}.{name}" if name in tensors else name: value for name, value in state.items()}
+    return tensors
