@@ -22,7 +22,7 @@ START = 60.0
 """Seconds the server has to come up."""
 GATHER = 30.0
 """Seconds that sites have to connect before the run goes on without them."""
-ALIVE = 4 * HEARTBEAT
+ALIVE = 3 * HEARTBEAT
 """Seconds since its last sign of life after which a site is taken for gone."""
 POLL = 0.25
 
@@ -37,8 +37,6 @@ class Coordinator:
         self._needed = tuple(needed)
         self._notice = notice
         self._jobs = 0
-        self._job = ""
-        self.taking_part: frozenset[str] = frozenset()
         self._start_server()
 
     def submit(self, relay: Path) -> None:
@@ -52,14 +50,13 @@ class Coordinator:
 
             spool = self.folder / f"spool-{self._jobs}"
             spool.mkdir(mode=0o700)
-            self._job = session.submit_job(str(write_job(self.folder / f"job-{self._jobs}", there, relay, spool)))
-        self.taking_part = frozenset(there)
+            session.submit_job(str(write_job(self.folder / f"job-{self._jobs}", there, relay, spool)))
 
-    def returned(self, names: frozenset[str]) -> bool:
-        """Whether one of these sites, which the running job does without, is there again."""
+    def connected(self, names: frozenset[str]) -> frozenset[str]:
+        """Which of these sites are connected to the server, whatever the running job knows of them."""
         with contextlib.suppress(QuorumError), self._session() as session:
-            return bool(names & self._alive(session).keys() - self.taking_part)
-        return False
+            return names & self._alive(session).keys()
+        return frozenset()
 
     def _gather(self, session: Any) -> list[str]:
         """The sites that are there: all of them, or those that came in time."""
@@ -159,10 +156,14 @@ def write_trusting(path: Path, name: str, role: str) -> None:
 
 
 class FlareRelay(Relay):
-    """A relay that has the job started anew when a site it does without has come back."""
+    """A relay that has the job started anew when a site that fell silent is connected: it was started again.
+
+    FLARE never takes a site back into a running job.
+    """
 
     def __init__(self, make: Callable[[], Coordinator]) -> None:
         super().__init__(make, "FLARE")
+        self._missed: frozenset[str] = frozenset()
 
     def send(
         self,
@@ -170,10 +171,24 @@ class FlareRelay(Relay):
         timeout: float | None,
         arrived: Callable[[str, bytes | Path | Failure], None],
     ) -> None:
-        """As any relay; before it, a site that came back is taken in."""
+        """As any relay; a site that is silent for the second time and yet connected is asked in a new job."""
+        failures: dict[str, Failure] = {}
+
+        def told(name: str, content: bytes | Path | Failure) -> None:
+            if isinstance(content, Failure):
+                failures[name] = content
+            else:
+                arrived(name, content)
+
+        super().send(requests, timeout, told)
+        again = failures.keys() & self._missed
+        self._missed = (self._missed - requests.keys()) | failures.keys()
         runtime = self._runtime
-        if isinstance(runtime, Coordinator) and self._connection is not None:
-            outside = frozenset(requests) - runtime.taking_part
-            if outside and runtime.returned(outside):
-                self._hang_up()
-        super().send(requests, timeout, arrived)
+        if again and isinstance(runtime, Coordinator) and (back := runtime.connected(frozenset(again))):
+            self._hang_up()
+            for name in back:
+                del failures[name]
+            super().send({name: requests[name] for name in back}, timeout, told)
+            self._missed = self._missed - (back - failures.keys())
+        for name, failure in failures.items():
+            arrived(name, failure)

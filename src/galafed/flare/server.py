@@ -9,6 +9,8 @@ import os
 import secrets
 import socket
 import threading
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,10 @@ SMALL = 2**16
 """Answers up to this size go through the socket; larger ones are handed over as files."""
 
 
+class JobLost(Exception):
+    """FLARE has given the job up; whoever is at the other end of the line will ask again, of another job."""
+
+
 class Messenger:
     """Serves the socket it is told of until the other side hangs up."""
 
@@ -32,10 +38,11 @@ class Messenger:
         sites = {site.name: site for site in collab.clients}
         path = str(collab.get_app_prop("relay"))
         spool = Path(str(collab.get_app_prop("spool")))
-        with socket.socket(socket.AF_UNIX) as line, contextlib.suppress(EOFError, ConnectionError):
+        context = collab.context
+        with socket.socket(socket.AF_UNIX) as line, contextlib.suppress(EOFError, ConnectionError, JobLost):
             line.connect(path)
             with ThreadPoolExecutor(max(len(sites), 1)) as threads:
-                exchange = Exchange(line, spool, sites, threads)
+                exchange = Exchange(line, spool, sites, threads, context.is_aborted)
                 while True:
                     exchange.once()
                     _let_go()
@@ -44,7 +51,15 @@ class Messenger:
 class Exchange:
     """Questions to sites, a thread each; one thread at a time writes to the line."""
 
-    def __init__(self, line: socket.socket, spool: Path, sites: dict[str, Any], threads: ThreadPoolExecutor) -> None:
+    def __init__(
+        self,
+        line: socket.socket,
+        spool: Path,
+        sites: dict[str, Any],
+        threads: ThreadPoolExecutor,
+        aborted: Callable[[], bool],
+    ) -> None:
+        self._aborted = aborted
         self._line = line
         self._spool = spool
         self._sites = sites
@@ -68,11 +83,15 @@ class Exchange:
         if name not in self._sites:
             self._tell({"site": name, "kind": "absent", "reason": "it was not connected when the sites were gathered"})
             return
+        started = time.monotonic()
         try:
             answer = self._sites[name](timeout=timeout).handle(request=request)
         except Exception as error:  # whatever became of one site, the others go on
-            late = "timed out" in str(error)
-            self._tell({"site": name, "kind": "late" if late else "lost", "reason": _words(error)})
+            late = time.monotonic() - started > 0.9 * timeout
+            if self._aborted() or (not late and "timed out" in str(error)):  # every call ends at once with the job
+                raise JobLost from error
+            reason = f"no answer came within {timeout:.0f} s" if late else _words(error)
+            self._tell({"site": name, "kind": "late" if late else "lost", "reason": reason})
             return
         if not isinstance(answer, bytes):
             self._tell({"site": name, "kind": "invalid", "reason": f"it answered with {type(answer).__name__}"})
