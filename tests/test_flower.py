@@ -137,6 +137,7 @@ def test_a_killed_node_is_named_and_a_new_one_takes_part_again(running: Running,
     assert again.summary["digest"] == serial(tmp_path, seed=1)
 
 
+@pytest.mark.slow
 def test_a_killed_superlink_is_started_again_and_without_the_target_the_run_can_be_resumed(
     running: Running, tmp_path: Path
 ) -> None:
