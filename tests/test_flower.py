@@ -138,6 +138,7 @@ def test_a_killed_node_is_named_and_a_new_one_takes_part_again(running: Running,
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_a_killed_superlink_is_started_again_and_without_the_target_the_run_can_be_resumed(
     running: Running, tmp_path: Path
 ) -> None:
