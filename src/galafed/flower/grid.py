@@ -42,9 +42,8 @@ class GridQuestions:
         for name in sorted(requests.keys() - nodes.keys()):
             arrived(name, _lost(name, "no node of this name is connected to the SuperLink"))
         asked = [name for name in sorted(requests) if name in nodes]
-        contents = {
-            id(request): pack(request) for request in requests.values()
-        }  # a broadcast is packed and stored once
+        # A broadcast is packed once, and stored once at the SuperLink.
+        contents = {id(request): pack(request) for request in requests.values()}
         waiting: dict[str, str] = {}
         for name in asked:
             group = f"{'target' if name == self.target else 'source'}:{name}"

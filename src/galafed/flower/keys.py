@@ -43,7 +43,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def _key() -> ec.EllipticCurvePrivateKey:
-    return ec.generate_private_key(ec.SECP256R1())  # checked at every request: P-384 costs ten times as much
+    return ec.generate_private_key(ec.SECP256R1())  # checked at every request: P-384 costs seven times as much
 
 
 def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
