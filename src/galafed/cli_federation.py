@@ -31,7 +31,7 @@ each site then makes its own file and joins:
   gala site start NAME.toml
 and you run it:
   gala run --engine {engine} --federation {folder} ...
-the server will listen at {address}; only this port has to be open."""
+the server will listen at {address}; {open}."""
 
 
 def init(
@@ -68,8 +68,17 @@ def init(
     made = make_federation(folder, sources, target, host=host, port=port)
     if run:
         write_atomically(folder / RUN_FILE, run.encode())
+        (folder / RUN_FILE).chmod(0o600)
     kits = "\n".join(f"  {name}: {folder / 'sites' / name}" for name in made.sites)
-    text = NEXT.format(folder=folder, count=len(made.sites), kits=kits, engine=engine, address=made.address)
+    ports = f"ports {port} and {port + 1} have" if engine == "nvflare" else f"port {port} has"
+    told = {
+        "folder": folder,
+        "kits": kits,
+        "engine": engine,
+        "address": made.address,
+        "open": f"{ports} to be open there",
+    }
+    text = NEXT.format(count=len(made.sites), **told)
     console().print(text, markup=False, highlight=False, soft_wrap=True)
 
 

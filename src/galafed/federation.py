@@ -209,14 +209,6 @@ class Federation:
             self._holds[job.client] = frozenset(answer.holds)
         return answer
 
-    def _impossible(self, replies: Sequence[Reply], task: str) -> dict[str, Failure]:
-        """Replies with NaN, infinity or a negative variance, as failures; all are looked at together."""
-        states = {reply.client: _flat(reply.parts) for reply in replies}
-        wrong = {client: Failure(client, task, "invalid", text) for client, text in impossible(states).items()}
-        for client in wrong:
-            self._holds.pop(client, None)
-        return wrong
-
     def _write_down(
         self,
         job: Job,
@@ -243,6 +235,20 @@ class Federation:
                 numbers=numbers,
             )
             self.books.write(line)
+
+    def _impossible(self, replies: Sequence[Reply], task: str) -> dict[str, Failure]:
+        """Replies with NaN, infinity or a negative variance, as failures; all are looked at together.
+
+        Those of sites wait in files, and one at a time is read.
+        """
+        at_once = 1 if self._engine.federated else max(len(replies), 1)
+        found: dict[str, str] = {}
+        for first in range(0, len(replies), at_once):
+            found |= impossible({r.client: _flat(r.parts) for r in replies[first : first + at_once]})
+        wrong = {client: Failure(client, task, "invalid", text) for client, text in found.items()}
+        for client in wrong:
+            self._holds.pop(client, None)
+        return wrong
 
     def _require(self, members: Sequence[str], task: Task, replies: Replies, need: int) -> None:
         sources = [name for name in members if name != self.target]

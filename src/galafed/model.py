@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Literal
 
 from galafed.lazy import torch
@@ -71,8 +72,11 @@ def weighted_mean(states: Mapping[str, State], weights: Mapping[str, float], *, 
     schema = schema_of(states[clients[0]])
     for client in clients:
         check_shapes(states[client], schema, client)
-    for reason in impossible({client: states[client] for client in clients}).values():
-        raise StateError(reason)
+    in_memory = {client: states[client] for client in clients if type(states[client]) is dict}
+    in_files = ({client: states[client]} for client in clients if client not in in_memory)  # read one at a time
+    for some in chain((in_memory,), in_files):
+        for reason in impossible(some).values():
+            raise StateError(reason)
     mean: State = {}
     weigh = list(share.values())
     for name, (_, floating) in schema.items():

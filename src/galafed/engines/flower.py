@@ -77,7 +77,7 @@ class Flower(Remote):
 
     def close(self) -> None:
         super().close()
-        if self._asked_all and not Path(self.config.federation).is_absolute():
+        if self._asked_all and self.config.federation in ("", *LOOPBACK):
             shutil.rmtree(self._state(), ignore_errors=True)
 
 

@@ -25,9 +25,11 @@ class NVFlare(Remote):
     def connect(self) -> Transport:
         """FLARE is started when the first question is sent."""
         require("nvflare")
-        from galafed.flare.runtime import FlareRelay
+        from galafed.flare.transport import FlareRelay
 
-        return FlareRelay(self._coordinator)
+        relay = FlareRelay(self._coordinator)
+        relay.open()
+        return relay
 
     def _coordinator(self) -> Coordinator:
         from galafed.flare.kits import read_federation

@@ -5,6 +5,7 @@ An engine is this and a `Transport`. Nobody's image is ever on this side.
 
 from __future__ import annotations
 
+import math
 import secrets
 import tempfile
 import threading
@@ -30,6 +31,22 @@ SPOOLED = 2**20
 
 ROOM = 2**20
 """What an answer may have besides the tensors it promises."""
+
+
+class Deadline:
+    """The end of a question; time that a transport spends on starting things again is no site's."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    def left(self) -> float:
+        """Seconds that are left, never none."""
+        return max(self._end - time.monotonic(), 0.001)
+
+    def extend(self, seconds: float) -> None:
+        """Put the end off."""
+        self._end += seconds
+
 
 Arrived = Callable[[str, "bytes | Path | Failure"], None]
 
@@ -81,13 +98,13 @@ class Remote(Engine):
             self._transport = self.connect()
         if self._first_round is None:
             self._first_round = jobs[0].round
-        deadline = time.monotonic() + (timeout or PATIENCE)
+        deadline = Deadline(timeout or PATIENCE)
         failures = self._probe({job.client for job in jobs}, jobs[0].task.name, deadline)
         there = [job for job in jobs if job.client not in failures]
         failures |= self._open([job.client for job in there if job.client not in self.facts], there, deadline)
         there = [job for job in there if job.client not in failures]
         if failures:  # the others were kept waiting by those who do not answer, and have not had their time yet
-            deadline = time.monotonic() + (timeout or PATIENCE)
+            deadline = Deadline(timeout or PATIENCE)
         answers = self._ask(there, deadline, lambda done: progress(done + len(failures)))
         shut = [job for job in there if _is(answers[job.client], "unopened")]
         if shut:  # a site was started again and no longer knows the run
@@ -101,7 +118,7 @@ class Remote(Engine):
                 self._silent.add(job.client)
         return [answers[job.client] for job in jobs]
 
-    def _probe(self, clients: set[str], task: str, deadline: float) -> dict[str, Reply | Failure]:
+    def _probe(self, clients: set[str], task: str, deadline: Deadline) -> dict[str, Reply | Failure]:
         """A failure for each site that was silent before and still is; a whole time-out is spent on it only once."""
         from galafed.sites import wire
 
@@ -109,12 +126,12 @@ class Remote(Engine):
         if not suspects:
             return {}
         ping = wire.encode(wire.Request(self._run, self._attempt, self._next(), wire.Ping()))
-        heard = self._exchange(dict.fromkeys(suspects, ping), min(deadline, time.monotonic() + self.probe_seconds))
+        heard = self._exchange(dict.fromkeys(suspects, ping), deadline, most=self.probe_seconds)
         self._silent -= {name for name, answer in heard.items() if isinstance(answer, wire.Answer)}
         gone = "it has not answered since an earlier question"
         return {name: Failure(name, task, "lost", gone) for name in suspects if name in self._silent}
 
-    def _open(self, clients: Sequence[str], jobs: Sequence[Job], deadline: float) -> dict[str, Reply | Failure]:
+    def _open(self, clients: Sequence[str], jobs: Sequence[Job], deadline: Deadline) -> dict[str, Reply | Failure]:
         """Have sites accept the run; a failure for each that does not."""
         from galafed.sites import wire
 
@@ -136,7 +153,9 @@ class Remote(Engine):
                 failures[name] = Failure(name, task, failure.kind, failure.reason)
         return failures
 
-    def _ask(self, jobs: Sequence[Job], deadline: float, progress: Callable[[int], None]) -> dict[str, Reply | Failure]:
+    def _ask(
+        self, jobs: Sequence[Job], deadline: Deadline, progress: Callable[[int], None]
+    ) -> dict[str, Reply | Failure]:
         """Every job's answer; payloads that are the same for several sites are encoded once."""
         from galafed.sites import wire
 
@@ -169,9 +188,10 @@ class Remote(Engine):
     def _exchange(
         self,
         requests: dict[str, bytes],
-        deadline: float,
+        deadline: Deadline,
         progress: Callable[[int], None] = lambda done: None,
         jobs: Mapping[str, Job] | None = None,
+        most: float = math.inf,
     ) -> dict[str, Any]:
         """What each site first said to the question of the current number: a `wire.Answer`, or a failure."""
         heard: dict[str, Any] = {}
@@ -197,7 +217,9 @@ class Remote(Engine):
         closed = False
         if self._transport is None:
             raise RuntimeError("the engine is closed")
-        self._transport.send(requests, max(deadline - time.monotonic(), 0.001), arrived)
+        before = getattr(self._transport, "delayed", 0.0)
+        self._transport.send(requests, min(deadline.left(), most), arrived)
+        deadline.extend(getattr(self._transport, "delayed", 0.0) - before)
         with lock:
             closed = True
             return dict(heard)

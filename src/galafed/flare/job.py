@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-SYNC = 20
+SYNC = 120
 """Seconds in which the sites' workers must have started."""
 
 
-def write_job(folder: Path, sites: Sequence[str], relay: Path, spool: Path) -> Path:
+def write_job(folder: Path, sites: Sequence[str], relay: Path) -> Path:
     """Write the job's files and return their folder."""
     config = folder / "galafed" / "app" / "config"
     config.mkdir(parents=True)
-    props = {"relay": str(relay), "spool": str(spool)}
+    props = {"relay": str(relay)}
     controller = {"server_obj_id": "_server", "collab_obj_ids": [], "props": props, "sync_task_timeout": SYNC}
     executor = {"client_obj_id": "_client", "collab_obj_ids": [], "props": {}}
     server = {

@@ -7,28 +7,31 @@ import io
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from galafed.errors import QuorumError
+from galafed.flare.depot import Depot
 from galafed.flare.kits import ADMIN, FlareFolder, make_federation
 from galafed.flare.parties import HEARTBEAT, environment, server_command, site_command
-from galafed.messages import Failure
 from galafed.sites.processes import Processes, answers, free_port
-from galafed.sites.relay import Relay
 
 START = 60.0
 """Seconds the server has to come up."""
-GATHER = 30.0
+GATHER = 45.0
 """Seconds that sites have to connect before the run goes on without them."""
-ALIVE = 4 * HEARTBEAT
+GATHER_OWN = 240.0
+"""The same for sites that were started for the run."""
+ALIVE = 3 * HEARTBEAT
 """Seconds since its last sign of life after which a site is taken for gone."""
 POLL = 0.25
 
 
 class Coordinator:
     """The server of a federation, as a child of this process, and the jobs it is given."""
+
+    patience = GATHER
 
     def __init__(self, federation: FlareFolder, needed: Sequence[str], notice: Callable[[str], None]) -> None:
         self.federation = federation
@@ -37,8 +40,9 @@ class Coordinator:
         self._needed = tuple(needed)
         self._notice = notice
         self._jobs = 0
-        self._job = ""
-        self.taking_part: frozenset[str] = frozenset()
+        spool = self.folder / "spool"
+        spool.mkdir(mode=0o700)
+        self.depot = Depot(federation.server, federation.host, federation.port + 1, spool)
         self._start_server()
 
     def submit(self, relay: Path) -> None:
@@ -50,20 +54,17 @@ class Coordinator:
             self._jobs += 1
             from galafed.flare.job import write_job
 
-            spool = self.folder / f"spool-{self._jobs}"
-            spool.mkdir(mode=0o700)
-            self._job = session.submit_job(str(write_job(self.folder / f"job-{self._jobs}", there, relay, spool)))
-        self.taking_part = frozenset(there)
+            session.submit_job(str(write_job(self.folder / f"job-{self._jobs}", there, relay)))
 
-    def returned(self, names: frozenset[str]) -> bool:
-        """Whether one of these sites, which the running job does without, is there again."""
+    def connected(self, names: frozenset[str]) -> frozenset[str]:
+        """Which of these sites are connected to the server, whatever the running job knows of them."""
         with contextlib.suppress(QuorumError), self._session() as session:
-            return bool(names & self._alive(session).keys() - self.taking_part)
-        return False
+            return names & self._alive(session).keys()
+        return frozenset()
 
     def _gather(self, session: Any) -> list[str]:
         """The sites that are there: all of them, or those that came in time."""
-        deadline = time.monotonic() + GATHER
+        deadline = time.monotonic() + self.patience
         while True:
             there = self._alive(session)
             missing = [name for name in self._needed if name not in there]
@@ -125,12 +126,15 @@ class Coordinator:
 
     def close(self) -> None:
         """End the server, and with it the job; the sites wait for the next one."""
+        self.depot.close()
         self.processes.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Temporary(Coordinator):
     """A federation that only lives as long as the run: keys, server and sites on this machine."""
+
+    patience = GATHER_OWN
 
     def __init__(self, sources: Sequence[str], target: str, notice: Callable[[str], None]) -> None:
         whole = Path(tempfile.mkdtemp(prefix="galafed-flare-"))
@@ -140,7 +144,7 @@ class Temporary(Coordinator):
         for name in federation.sites:
             file = whole / name / "site.toml"
             file.parent.mkdir()
-            write_trusting(file, name, "target" if name == target else "source")
+            write_trusting(file, name, "target" if name == target else "source", federation.kit(name))
             self.processes.start(name, site_command(federation.kit(name), name), environment(GALAFED_SITE=str(file)))
 
     def close(self) -> None:
@@ -148,32 +152,11 @@ class Temporary(Coordinator):
         shutil.rmtree(self._whole, ignore_errors=True)
 
 
-def write_trusting(path: Path, name: str, role: str) -> None:
+def write_trusting(path: Path, name: str, role: str, kit: Path) -> None:
     """The file of a site on the user's own machine, which allows whatever the run asks."""
     import tomli_w
 
     from galafed.sites.policy import EVERYTHING
 
     allow = {"tasks": list(EVERYTHING.tasks), "parts": list(EVERYTHING.parts)}
-    path.write_text(tomli_w.dumps({"name": name, "role": role, "allow": allow}))
-
-
-class FlareRelay(Relay):
-    """A relay that has the job started anew when a site it does without has come back."""
-
-    def __init__(self, make: Callable[[], Coordinator]) -> None:
-        super().__init__(make, "FLARE")
-
-    def send(
-        self,
-        requests: Mapping[str, bytes],
-        timeout: float | None,
-        arrived: Callable[[str, bytes | Path | Failure], None],
-    ) -> None:
-        """As any relay; before it, a site that came back is taken in."""
-        runtime = self._runtime
-        if isinstance(runtime, Coordinator) and self._connection is not None:
-            outside = frozenset(requests) - runtime.taking_part
-            if outside and runtime.returned(outside):
-                self._hang_up()
-        super().send(requests, timeout, arrived)
+    path.write_text(tomli_w.dumps({"name": name, "role": role, "kit": str(kit), "allow": allow}))

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
-import os
-import secrets
 import socket
 import threading
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 from nvflare.collab import collab
@@ -18,8 +17,9 @@ from nvflare.collab import collab
 from galafed.flare.ending import end_with_parent
 from galafed.sites import frames
 
-SMALL = 2**16
-"""Answers up to this size go through the socket; larger ones are handed over as files."""
+
+class JobLost(Exception):
+    """FLARE has given the job up; whoever is at the other end of the line will ask again, of another job."""
 
 
 class Messenger:
@@ -31,11 +31,11 @@ class Messenger:
         end_with_parent()
         sites = {site.name: site for site in collab.clients}
         path = str(collab.get_app_prop("relay"))
-        spool = Path(str(collab.get_app_prop("spool")))
-        with socket.socket(socket.AF_UNIX) as line, contextlib.suppress(EOFError, ConnectionError):
+        context = collab.context
+        with socket.socket(socket.AF_UNIX) as line, contextlib.suppress(EOFError, ConnectionError, JobLost):
             line.connect(path)
             with ThreadPoolExecutor(max(len(sites), 1)) as threads:
-                exchange = Exchange(line, spool, sites, threads)
+                exchange = Exchange(line, sites, threads, context.is_aborted)
                 while True:
                     exchange.once()
                     _let_go()
@@ -44,9 +44,15 @@ class Messenger:
 class Exchange:
     """Questions to sites, a thread each; one thread at a time writes to the line."""
 
-    def __init__(self, line: socket.socket, spool: Path, sites: dict[str, Any], threads: ThreadPoolExecutor) -> None:
+    def __init__(
+        self,
+        line: socket.socket,
+        sites: dict[str, Any],
+        threads: ThreadPoolExecutor,
+        aborted: Callable[[], bool],
+    ) -> None:
+        self._aborted = aborted
         self._line = line
-        self._spool = spool
         self._sites = sites
         self._threads = threads
         self._writing = threading.Lock()
@@ -68,21 +74,20 @@ class Exchange:
         if name not in self._sites:
             self._tell({"site": name, "kind": "absent", "reason": "it was not connected when the sites were gathered"})
             return
+        started = time.monotonic()
         try:
             answer = self._sites[name](timeout=timeout).handle(request=request)
         except Exception as error:  # whatever became of one site, the others go on
-            late = "timed out" in str(error)
-            self._tell({"site": name, "kind": "late" if late else "lost", "reason": _words(error)})
+            late = time.monotonic() - started > 0.9 * timeout
+            if self._aborted() or (not late and "timed out" in str(error)):  # every call ends at once with the job
+                raise JobLost from error
+            reason = f"no answer came within {timeout:.0f} s" if late else _words(error)
+            self._tell({"site": name, "kind": "late" if late else "lost", "reason": reason})
             return
-        if not isinstance(answer, bytes):
-            self._tell({"site": name, "kind": "invalid", "reason": f"it answered with {type(answer).__name__}"})
-        elif len(answer) <= SMALL:
+        if isinstance(answer, bytes):
             self._tell({"site": name}, [answer])
         else:
-            path = self._spool / f"{secrets.token_hex(8)}.safetensors"
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(answer)
-            self._tell({"site": name, "file": str(path)})
+            self._tell({"site": name, "kind": "invalid", "reason": f"it answered with {type(answer).__name__}"})
 
     def _tell(self, header: dict[str, Any], bodies: list[bytes] | None = None) -> None:
         with self._writing:

@@ -56,7 +56,7 @@ class FlowerFolder:
         """The SuperLink: TLS, and no node whose key is not registered."""
         server = self.server
         certificates = ("--ssl-ca-certfile", server / "ca.crt", "--ssl-certfile", server / "server.crt")
-        keys = ("--ssl-keyfile", server / "server.key", "--enable-supernode-auth", "--database", server / "link.db")
+        keys = ("--ssl-keyfile", server / "server.key", "--enable-supernode-auth")
         return ["flower-superlink", *certificates, *keys, "--host", self.host, "--port", self.port]
 
 

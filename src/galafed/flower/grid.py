@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 Arrived = Callable[[str, bytes | Failure], None]
 """Told of each site its answer, or why there is none."""
 
-POLL = 0.05
-"""Seconds between two looks for answers; Flower's own `send_and_receive` waits three."""
+POLL, LONGEST = 0.05, 0.5
+"""Seconds between two looks for answers, at first and in a long task; Flower's own `send_and_receive` waits three."""
 SLACK = 5.0
 """Seconds that Flower keeps a message after we stopped waiting for its answer."""
 UNAVAILABLE = 5
@@ -42,9 +42,8 @@ class GridQuestions:
         for name in sorted(requests.keys() - nodes.keys()):
             arrived(name, _lost(name, "no node of this name is connected to the SuperLink"))
         asked = [name for name in sorted(requests) if name in nodes]
-        contents = {
-            id(request): pack(request) for request in requests.values()
-        }  # a broadcast is packed and stored once
+        # A broadcast is packed once, and stored once at the SuperLink.
+        contents = {id(request): pack(request) for request in requests.values()}
         waiting: dict[str, str] = {}
         for name in asked:
             group = f"{'target' if name == self.target else 'source'}:{name}"
@@ -60,6 +59,7 @@ class GridQuestions:
 
     def _collect(self, waiting: dict[str, str], deadline: float, arrived: Arrived) -> None:
         """Hand on answers as they come; what is left in `waiting` did not come in time."""
+        wait = POLL
         while waiting and time.monotonic() < deadline:
             for reply in self._grid.pull_messages(list(waiting)):
                 name = waiting.pop(reply.metadata.reply_to_message_id, None)
@@ -75,14 +75,15 @@ class GridQuestions:
                 else:
                     arrived(name, answer)
             if waiting:
-                time.sleep(POLL)
+                time.sleep(wait)
+                wait = min(wait * 1.1, LONGEST)
 
     def wait_for(self, names: Iterable[str], patience: float) -> None:
         """Let sites connect; whoever is not there after a while is asked without success until it is."""
         names = tuple(names)
         deadline = time.monotonic() + patience
         while len(self._nodes(names)) < len(names) and time.monotonic() < deadline:
-            time.sleep(POLL)
+            time.sleep(LONGEST)
 
     def _nodes(self, names: Iterable[str]) -> dict[str, int]:
         """The node of each site that is connected."""

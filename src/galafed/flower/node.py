@@ -7,6 +7,7 @@ this process: none is started for it, and of the app that the server ships not a
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -19,12 +20,12 @@ from typing import Any, cast
 import httpx
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
-from flwr.app import Message
+from flwr.app import Error, Message
+from flwr.common.constant import ErrorCode
 from flwr.proto.fleet_pb2 import DeactivateNodeRequest
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree, iterate_object_tree
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents, pull_objects, push_objects
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
-from flwr.supercore.run import RunNotRunningException
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.fleet_http_connection import http_request_response
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
@@ -33,10 +34,12 @@ from galafed.flower.records import pack, unpack
 from galafed.flower.worker import Handler
 from galafed.runs.files import write_atomically
 
+log = logging.getLogger(__name__)
+
 Keys = tuple[ec.EllipticCurvePrivateKey, ec.EllipticCurvePublicKey]
 
-BUSY, IDLE = 0.05, 1.0
-"""Seconds between two looks for a message: soon after one, and after a long silence."""
+BUSY, IDLE = 0.1, 1.0
+"""Seconds between two looks for a message: soon after one, and after a long silence. Every look costs the SuperLink."""
 
 
 def serve(address: str, authority: Path, key: Path, make: Callable[[], Handler], note: Path) -> None:
@@ -55,8 +58,17 @@ def serve(address: str, authority: Path, key: Path, make: Callable[[], Handler],
         write_atomically(note, str(line[0]).encode())
         handle = make()
         for message in _messages(line):
-            with contextlib.suppress(RunNotRunningException):  # it was stopped while we worked
-                _reply(line, Message(pack(handle(unpack(message.content))), reply_to=message))
+            try:
+                _reply(line, _answer(message, handle))
+            except Exception:  # its run was stopped, or the SuperLink refused it: the next one may be better
+                log.warning("an answer was not taken", exc_info=True)
+
+
+def _answer(message: Message, handle: Handler) -> Message:
+    try:
+        return Message(pack(handle(unpack(message.content))), reply_to=message)
+    except ValueError as error:
+        return Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, str(error)), reply_to=message)
 
 
 def _sign_off(address: str, authority: Path, keys: Keys, note: Path) -> None:
@@ -73,23 +85,34 @@ def _sign_off(address: str, authority: Path, keys: Keys, note: Path) -> None:
 
 def _messages(line: Any) -> Iterator[Message]:
     """Messages as they come, whole."""
-    _, receive, _, _, _, pull, _, confirm = line
     wait = BUSY
     while True:
-        with contextlib.suppress(RunNotRunningException):
-            if (found := receive()) is not None:
-                wait = BUSY
-                message, tree = found
-                run = message.metadata.run_id
-                names = [each.object_id for each in iterate_object_tree(tree)]
-                contents = pull_objects(names, pull_object_fn=partial(pull, run))
-                confirm(run, message.metadata.message_id)
-                whole = cast(Message, inflate_object_from_contents(tree.object_id, contents))
-                whole.metadata.__dict__["_message_id"] = tree.object_id
-                yield whole
-                continue
-        time.sleep(wait)
-        wait = min(wait * 1.02, IDLE)
+        try:
+            message = _received(line)
+        except Exception:  # it was withdrawn while we fetched it
+            log.warning("a message was not had", exc_info=True)
+            message = None
+        if message is None:
+            time.sleep(wait)
+            wait = min(wait * 1.1, IDLE)
+        else:
+            yield message
+            wait = BUSY
+
+
+def _received(line: Any) -> Message | None:
+    """The next message with all that belongs to it, or nothing."""
+    _, receive, _, _, _, pull, _, confirm = line
+    if (found := receive()) is None:
+        return None
+    message, tree = found
+    run = message.metadata.run_id
+    names = [each.object_id for each in iterate_object_tree(tree)]
+    contents = pull_objects(names, pull_object_fn=partial(pull, run))
+    confirm(run, message.metadata.message_id)
+    whole = cast(Message, inflate_object_from_contents(tree.object_id, contents))
+    whole.metadata.__dict__["_message_id"] = tree.object_id
+    return whole
 
 
 def _reply(line: Any, message: Message) -> None:

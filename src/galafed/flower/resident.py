@@ -22,7 +22,6 @@ IDLE = 900.0
 START = 120.0
 """Seconds in which a worker must come up."""
 
-
 _started: list[subprocess.Popen[bytes]] = []
 """Workers outlive the process that starts them; Python would complain of one that it forgets."""
 
@@ -33,21 +32,24 @@ class WorkerError(Exception):
 
 def ask(node: str, site: str, request: frames.Bytes, *, program: Sequence[str] = ()) -> bytes:
     """The answer of a site to a request, from the worker of a node; a worker that died is started again, once."""
-    for attempt in (1, 2):
+    try:
+        return _ask(socket_of(node), site, request, program)
+    except (OSError, EOFError):
         path = socket_of(node)
-        try:
-            with _connected(path, program) as connection:
-                frames.send(connection, {"site": site}, [request])
-                header, bodies = frames.receive(connection)
-        except (OSError, EOFError) as error:
-            if attempt == 2:
-                raise WorkerError(f"the worker died twice at this request ({error}); see {log_of(path)}") from error
-            path.unlink(missing_ok=True)
-            continue
-        if "error" in header:
-            raise WorkerError(str(header["error"]))
-        return bytes(bodies[0])
-    raise AssertionError("unreachable")
+        path.unlink(missing_ok=True)
+    try:
+        return _ask(path, site, request, program)
+    except (OSError, EOFError) as error:
+        raise WorkerError(f"the worker died twice at this request ({error}); see {log_of(path)}") from error
+
+
+def _ask(path: Path, site: str, request: frames.Bytes, program: Sequence[str]) -> bytes:
+    with _connected(path, program) as connection:
+        frames.send(connection, {"site": site}, [request])
+        header, bodies = frames.receive(connection)
+    if "error" in header:
+        raise WorkerError(str(header["error"]))
+    return bytes(bodies[0])
 
 
 def private_folder() -> Path:
@@ -91,12 +93,8 @@ def _start(path: Path, program: Sequence[str]) -> None:
             probe.connect(str(path))
             return
         path.unlink(missing_ok=True)
-        command = [
-            *(program or (sys.executable, "-m", "galafed.flower.worker")),
-            str(path),
-            str(os.getppid()),
-            str(IDLE),
-        ]
+        program = program or (sys.executable, "-m", "galafed.flower.worker")
+        command = [*program, str(path), str(os.getppid()), str(IDLE)]
         with log_of(path).open("ab") as log:
             worker = subprocess.Popen(  # noqa: S603 - our own program
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"

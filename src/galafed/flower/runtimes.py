@@ -30,6 +30,7 @@ from galafed.flower.folder import (
 from galafed.flower.resident import socket_of
 from galafed.sites.processes import BIN, Processes, answers, free_port
 
+LINK = "superlink"
 START = 60.0
 """Seconds a SuperLink has to come up."""
 
@@ -40,29 +41,37 @@ class Link:
     def __init__(self, logs: Path, home: Path, host: str, port: int, command: Command) -> None:
         self.processes = Processes(logs)
         self._home, self._host, self._port, self._command = home, host, port, command
+        self._known = False
         self._start()
 
     def _start(self) -> None:
-        if answers(self._host, self._port):
-            return
-        self.processes.start("superlink", self._command, environment(self._home))
-        deadline = time.monotonic() + START
-        while not answers(self._host, self._port):
-            if (trouble := self.trouble()) or time.monotonic() > deadline:
-                self.close()
-                raise QuorumError(f"Flower's SuperLink did not start. {trouble}")
-            time.sleep(0.1)
+        """Have a SuperLink that answers and knows what it must; one that has ended is started again."""
+        if not answers(self._host, self._port):
+            self._known = False
+            self.processes.start(LINK, self._command, environment(self._home))
+            deadline = time.monotonic() + START
+            while not answers(self._host, self._port):
+                if (trouble := self.trouble()) or time.monotonic() > deadline:
+                    self.close()
+                    raise QuorumError(f"Flower's SuperLink did not start. {trouble}")
+                time.sleep(0.1)
+        if not self._known:
+            self._introduce()
+            self._known = True
+
+    def _introduce(self) -> None:
+        """Tell a new SuperLink what it must know."""
 
     def _submit(self, settings: Mapping[str, str | int], *more: str) -> None:
-        """`flwr run` on our app; a SuperLink that has ended is started again."""
+        """`flwr run` on our app."""
         self._start()
         values = " ".join(f"{key}={json.dumps(value)}" for key, value in settings.items())
         run: Command = [BIN / "flwr", "run", BUNDLE, CONNECTION, "--run-config", values, *more]
         _done(run, self._home, "Flower did not take the run")
 
     def trouble(self) -> str:
-        """A process of ours that has ended."""
-        return self.processes.trouble()
+        """How the SuperLink ended, where it did; that a node has ended is no trouble to the others."""
+        return self.processes.trouble(LINK)
 
     def close(self) -> None:
         """End what was started."""
@@ -72,14 +81,15 @@ class Link:
 class Federated(Link):
     """The sites of a federation's folder; those who are there when a question is put take part."""
 
-    def __init__(self, federation: FlowerFolder, sources: Sequence[str], target: str) -> None:
+    def __init__(self, federation: FlowerFolder, sources: Sequence[str], target: str, *, database: bool = True) -> None:
+        """With a database a SuperLink that is started again knows its nodes; without one it works half as much."""
         self.federation = federation
         self._sites = {"sources": ",".join(sources), "target": target}
-        logs = federation.server / "logs"
-        super().__init__(logs, federation.home, federation.host, federation.port, federation.link_command())
+        logs, command = federation.server / "logs", federation.link_command()
+        command += ["--database", federation.server / "link.db"] if database else []
+        super().__init__(logs, federation.home, federation.host, federation.port, command)
 
-    def _start(self) -> None:
-        super()._start()
+    def _introduce(self) -> None:
         register: Command = [sys.executable, "-m", "galafed.flower.register", self.federation.path]
         _done(register, self._home, "the SuperLink did not take the keys of the sites")
 
@@ -96,7 +106,7 @@ class Loopback(Federated):
 
         self.folder = Path(tempfile.mkdtemp(prefix="galafed-flower-"))
         federation = make_federation(self.folder / "federation", sources, target, port=free_port())
-        super().__init__(federation, sources, target)
+        super().__init__(federation, sources, target, database=False)
         state.mkdir(parents=True, exist_ok=True)
         for name in federation.sites:
             kit, site = federation.kit(name), state / f"{name}.toml"

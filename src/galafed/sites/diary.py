@@ -59,7 +59,8 @@ class Diary:
         for number, _, path in self._versions():
             if number >= rounds_done:
                 remove(path)
-        self._write(attempt=attempt, config=dict(config))
+        pruned = self._opened.get("pruned", 0) if rounds_done else 0
+        self._write(attempt=attempt, config=dict(config), pruned=pruned)
 
     def recall(self, round_number: int, sequence: int) -> Memory:
         """What the client kept before this question."""

@@ -42,10 +42,10 @@ class Processes:
                 process_group=self._keeper.pid,
             )
 
-    def trouble(self) -> str:
-        """The first process that has ended, with the end of its log."""
+    def trouble(self, only: str = "") -> str:
+        """The first process that has ended, of all or of this name, with the end of its log."""
         for name, process in self.running.items():
-            if process.poll() is not None:
+            if only in ("", name) and process.poll() is not None:
                 said = (self.logs / f"{name}.log").read_text(errors="replace").strip().splitlines()[-3:]
                 return f"{name} ended with exit code {process.returncode}: {' '.join(said)}"
         return ""

@@ -49,6 +49,8 @@ class Relay:
         self._what = what
         self._runtime: Runtime | None = None
         self._connection: socket.socket | None = None
+        self.delayed = 0.0
+        """Seconds spent on starting things, which no site is to blame for."""
 
     def open(self) -> None:
         """Start what has to be started, so that no question's time is spent on it."""
@@ -84,6 +86,7 @@ class Relay:
     def _connected(self) -> socket.socket:
         """The line to the server app; where there is none, the app is started, and its runtime before it."""
         if self._connection is None:
+            started = time.monotonic()
             if self._runtime is None:
                 self._runtime = self._make()
             with tempfile.TemporaryDirectory(prefix="galafed-") as folder, socket.socket(socket.AF_UNIX) as listener:
@@ -91,6 +94,7 @@ class Relay:
                 listener.listen(1)
                 self._runtime.submit(Path(folder) / "relay")
                 self._connection = self._accepted(listener, self._runtime)
+            self.delayed += time.monotonic() - started
         return self._connection
 
     def _accepted(self, listener: socket.socket, runtime: Runtime) -> socket.socket:

@@ -1,0 +1,128 @@
+"""Seconds of each phase through the engines with sites, on loopback, beside a plain socket copy of the same bytes.
+
+    python benchmarks/network.py [--sites 5] [--megabytes 103] [--engines nvflare flower-loopback flower-simulation]
+
+Sites answer as many bytes as they are told: few to many bytes (a broadcast), many to few (a collect), or few to few (a
+small phase). No model is trained, so what is measured is the way there and back. The floor is measured again before every
+engine, for a machine is rarely alone. Memory is the largest resident size of the process of the run, above what it had
+before the first large question, in payloads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import threading
+import time
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from network_flare import flare
+from network_flower import floor, relayed
+from network_sites import DIGITS
+
+from galafed.sites.relay import Relay
+
+
+def line_to(engine: str, names: list[str]) -> AbstractContextManager[tuple[Relay, float]]:
+    """A line to sites that play, and how long it took to start everything."""
+    return flare(names) if engine == "nvflare" else relayed(engine.removeprefix("flower-"), names)
+
+
+def ask(relay: Relay, names: list[str], answer: int, payload: bytes = b"") -> float:
+    """Seconds from the question to the last answer; an answer in a file is read as the sums would, and let go."""
+    heard: dict[str, int] = {}
+
+    def arrived(name: str, content: Any) -> None:
+        if isinstance(content, Path):
+            heard[name] = content.stat().st_size
+            content.unlink()
+        else:
+            heard[name] = len(content) if isinstance(content, bytes) else -1
+
+    request = str(answer).zfill(DIGITS).encode() + payload
+    started = time.perf_counter()
+    relay.send(dict.fromkeys(names, request), 600, arrived)
+    seconds = time.perf_counter() - started
+    if heard != dict.fromkeys(names, answer):
+        raise SystemExit(f"some site did not answer: {heard}")
+    return seconds
+
+
+class Peak:
+    """The largest resident size of this process while it lasts, in bytes."""
+
+    def __enter__(self) -> Peak:
+        self.before = self.largest = resident()
+        self._going = True
+        self._watcher = threading.Thread(target=self._watch)
+        self._watcher.start()
+        return self
+
+    def _watch(self) -> None:
+        while self._going:
+            self.largest = max(self.largest, resident())
+            time.sleep(0.005)
+
+    def __exit__(self, *error: object) -> None:
+        self._going = False
+        self._watcher.join()
+
+
+def resident() -> int:
+    """Bytes of this process that are in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def measure(engine: str, names: list[str], size: int, repeat: int) -> dict[str, Any]:
+    """One row of the table: medians, and the floor at that time."""
+    low = [floor(len(names), size) for _ in range(repeat)]
+    down, up = (statistics.median(times) for times in zip(*low, strict=True))
+    with line_to(engine, names) as (relay, start):
+        first = ask(relay, names, 4)
+        small = [ask(relay, names, 4) for _ in range(4 * repeat)]
+        payload = os.urandom(size)
+        with Peak() as peak:
+            broadcast = [ask(relay, names, 4, payload) for _ in range(repeat)]
+            collect = [ask(relay, names, size) for _ in range(repeat)]
+    return {
+        "engine": engine,
+        "start": start,
+        "first": first,
+        "small": statistics.median(small),
+        "broadcast": statistics.median(broadcast),
+        "broadcast_floor": down,
+        "collect": statistics.median(collect),
+        "collect_floor": up,
+        "memory_payloads": (peak.largest - peak.before) / size,
+    }
+
+
+def main() -> None:
+    """Measure and print a table, and one line of JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sites", type=int, default=5)
+    parser.add_argument("--megabytes", type=float, default=103)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--engines", nargs="+", default=["nvflare", "flower-loopback", "flower-simulation"])
+    options = parser.parse_args()
+    names = [f"site-{number}" for number in range(options.sites)]
+    size = int(options.megabytes * 1e6)
+    print(f"{options.sites} sites, {size / 1e6:g} MB each way, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    print("engine             start  first  small  broadcast (floors)  collect (floors)  memory in payloads")
+    for engine in options.engines:
+        row = measure(engine, names, size, options.repeat)
+        down, up = row["broadcast"] / row["broadcast_floor"], row["collect"] / row["collect_floor"]
+        print(
+            f"{engine:18} {row['start']:5.1f}s {row['first']:5.2f}s {row['small']:5.2f}s   {row['broadcast']:5.2f}s "
+            f"({down:4.1f})      {row['collect']:5.2f}s ({up:4.1f})    {row['memory_payloads']:5.2f}",
+            flush=True,
+        )
+        print(json.dumps(row | {"sites": options.sites, "bytes": size, "load": os.getloadavg()[0]}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

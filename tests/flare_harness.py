@@ -1,0 +1,159 @@
+"""Real parties for tests: a server, sites with certificates, the command `gala`: processes that may be killed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from galafed.flare.kits import FlareFolder, make_federation
+from galafed.sites.processes import free_port
+from galafed.sites.site_file import write_site_file
+
+GALA = str(Path(sys.executable).with_name("gala"))
+ENV = os.environ | {"OMP_WAIT_POLICY": "passive"}
+
+
+class Deployment:
+    """A federation in a folder, with its sites as processes."""
+
+    def __init__(self, folder: Path, sources: tuple[str, ...], target: str) -> None:
+        self.folder = folder
+        self.federation: FlareFolder = make_federation(folder / "fed", sources, target, port=free_port())
+        self.running: dict[str, subprocess.Popen[str]] = {}
+        for name in self.federation.sites:
+            role = "target" if name == target else "source"
+            write_site_file(folder / f"{name}.toml", name=name, role=role, kit=self.federation.kit(name), data="")
+
+    def start(self, *names: str) -> None:
+        """`gala site start`, for all or some."""
+        for name in names or self.federation.sites:
+            self.running[name] = self._gala("site", "start", f"{name}.toml", log=f"{name}.log")
+
+    def run(self, *arguments: str, out: str = "run", settings: dict[str, Any] | None = None) -> subprocess.Popen[str]:
+        """`gala run`, in the background."""
+        more = [f"--set={key}={value}" for key, value in (settings or {}).items()]
+        common = ("--engine", "nvflare", "--federation", str(self.federation.path), "--device", "cpu")
+        self.running["gala"] = self._gala("run", *arguments, *common, "--out", out, *more, log="gala.log")
+        return self.running["gala"]
+
+    def resume(self, out: str = "run") -> subprocess.Popen[str]:
+        """`gala resume`, in the background."""
+        self.running["gala"] = self._gala("resume", out, log="gala.log")
+        return self.running["gala"]
+
+    def _gala(self, *arguments: str, log: str) -> subprocess.Popen[str]:
+        with (self.folder / log).open("a") as file:
+            return subprocess.Popen(
+                [GALA, *arguments],
+                cwd=self.folder,
+                stdout=file,
+                stderr=file,
+                text=True,
+                env=ENV,
+                start_new_session=True,
+            )
+
+    def wait_for(
+        self, site: str, task: str, round_number: int = 1, *, direction: str = "in", seconds: float = 90
+    ) -> None:
+        """Wait until a site has begun, or done, a task, as its own ledger tells."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            for path in (self.folder / f"{site}.state" / "ledger").glob("*.jsonl"):
+                for text in path.read_text().splitlines():
+                    with contextlib.suppress(ValueError):
+                        line = json.loads(text)
+                        if (line["task"], line["round"], line["direction"]) == (task, round_number, direction):
+                            return
+            gala = self.running.get("gala")
+            assert gala is None or gala.poll() is None, self.said()
+            time.sleep(0.01)
+        raise AssertionError(f"{site} did not come to {task} of round {round_number}: {self.said()}")
+
+    def said(self) -> str:
+        """What the command has printed."""
+        return (self.folder / "gala.log").read_text()[-3000:]
+
+    def metrics(self, out: str = "run") -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.folder / out / "metrics.jsonl").read_text().splitlines()]
+
+    def digest(self, out: str = "run") -> str:
+        return (self.folder / out / "done").read_text().strip()
+
+    def ends(self, seconds: float = 150) -> int:
+        """The exit code of the run."""
+        return self.running["gala"].wait(seconds)
+
+    def kill_worker(self, site: str) -> None:
+        """kill -9 the process that works for a job at a site, and nothing else of the site."""
+        self._kill("worker_process", self.federation.kit(site))
+
+    def kill_client(self, site: str) -> None:
+        """kill -9 the site's process that holds the connection."""
+        self._kill("client_train", self.federation.kit(site))
+
+    def kill_server(self) -> None:
+        """kill -9 the server."""
+        self._kill("server_train", self.federation.server)
+
+    def kill_site(self, site: str) -> None:
+        """kill -9 `gala site start` and everything it started, at once."""
+        process = self.running.pop(site)
+        for pid in _family(process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.wait()
+
+    def _kill(self, module: str, kit: Path) -> None:
+        found = [pid for pid, line in _commands() if module in line and str(kit) in line]
+        assert found, f"no {module} of {kit} is running"
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """End everything."""
+        for name in sorted(self.running, key=lambda name: name != "gala"):
+            process = self.running[name]
+            if process.poll() is None:
+                process.terminate()
+        for process in self.running.values():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(20)
+            if process.poll() is None:
+                for pid in _family(process.pid):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                process.wait()
+
+
+def write_settings(path: Path, **values: Any) -> None:
+    path.write_text(tomli_w.dumps(values))
+
+
+def _commands() -> Iterator[tuple[int, str]]:
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            yield int(folder.name), (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+
+
+def _family(root: int) -> list[int]:
+    """A process and all that descend from it."""
+    parents: dict[int, int] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+    found = [root]
+    for pid in found:
+        found += [child for child, parent in parents.items() if parent == pid]
+    return found

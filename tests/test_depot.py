@@ -1,0 +1,150 @@
+"""The line for large payloads: what is put is what is found, and only by those who may."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from galafed.flare.depot import Depot, Errand
+from galafed.flare.kits import FlareFolder, make_federation
+from galafed.flare.parcel import unwrap, wrap
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory: pytest.TempPathFactory) -> FlareFolder:
+    return make_federation(tmp_path_factory.mktemp("depot") / "fed", ["a", "b"], "t")
+
+
+@pytest.fixture
+def depot(federation: FlareFolder, tmp_path: Path) -> Iterator[Depot]:
+    made = Depot(federation.server, "127.0.0.1", 0, tmp_path)
+    yield made
+    made.close()
+
+
+OPENED: list[Errand] = []
+
+
+@pytest.fixture(autouse=True)
+def hang_up() -> Iterator[None]:
+    yield
+    while OPENED:
+        OPENED.pop().close()
+
+
+def errand(federation: FlareFolder, site: str) -> Errand:
+    OPENED.append(Errand(federation.kit(site), "127.0.0.1"))
+    return OPENED[-1]
+
+
+def test_what_is_offered_is_fetched_by_all_and_what_is_left_is_taken_once(
+    depot: Depot, federation: FlareFolder
+) -> None:
+    content, question = os.urandom(3_000_000), depot.question()
+    token = depot.offer(content)
+    answers = {site: os.urandom(2_000_000) for site in ("a", "b")}
+
+    def visit(site: str) -> None:
+        mine = errand(federation, site)
+        assert mine.fetch(depot.port, token) == content
+        mine.leave(depot.port, question, answers[site])
+
+    visitors = [threading.Thread(target=visit, args=(site,)) for site in answers]
+    for visitor in visitors:
+        visitor.start()
+    for visitor in visitors:
+        visitor.join(20)
+    for site, answer in answers.items():
+        path = depot.take(question, site)
+        assert path is not None
+        assert path.read_bytes() == answer
+        assert depot.take(question, site) is None
+
+
+def test_after_its_end_nothing_of_a_question_is_kept_or_accepted(
+    depot: Depot, federation: FlareFolder, tmp_path: Path
+) -> None:
+    question, token = depot.question(), depot.offer(b"x" * 100)
+    mine = errand(federation, "a")
+    mine.leave(depot.port, question, b"y" * 1000)
+    depot.end(question, [token])
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(OSError, match="no longer kept"):
+        mine.fetch(depot.port, token)
+    with pytest.raises(OSError, match="no longer wanted"):
+        mine.leave(depot.port, question, b"late")
+    with pytest.raises(OSError, match="no longer wanted"):
+        mine.leave(depot.port, "guessed", b"rogue")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_site_can_only_answer_for_itself(depot: Depot, federation: FlareFolder) -> None:
+    question = depot.question()
+    errand(federation, "b").leave(depot.port, question, b"of b")
+    assert depot.take(question, "a") is None
+    found = depot.take(question, "b")
+    assert found is not None
+    assert found.read_bytes() == b"of b"
+
+
+def test_a_second_answer_replaces_the_first_and_leaves_no_file_behind(
+    depot: Depot, federation: FlareFolder, tmp_path: Path
+) -> None:
+    question, mine = depot.question(), errand(federation, "a")
+    mine.leave(depot.port, question, b"one")
+    mine.leave(depot.port, question, b"two")
+    found = depot.take(question, "a")
+    assert found is not None
+    assert found.read_bytes() == b"two"
+    assert list(tmp_path.iterdir()) == [found]
+
+
+def test_strangers_and_plain_text_get_nowhere(depot: Depot, tmp_path_factory: pytest.TempPathFactory) -> None:
+    other = make_federation(tmp_path_factory.mktemp("other") / "fed", ["a"], "t")
+    question = depot.question()
+    with pytest.raises(ssl.SSLError):
+        errand(other, "a").leave(depot.port, question, b"x")
+    with socket.create_connection(("127.0.0.1", depot.port), 5) as line:
+        line.settimeout(5)
+        line.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            assert b"HTTP" not in line.recv(100)
+    assert depot.take(question, "a") is None
+
+
+def test_a_site_does_not_take_another_site_for_the_server(federation: FlareFolder, tmp_path: Path) -> None:
+    """The key of b, which is of the same authority, behind the server's address."""
+    startup = tmp_path / "rogue" / "startup"
+    startup.mkdir(parents=True)
+    for theirs, mine in (("client.crt", "server.crt"), ("client.key", "server.key"), ("rootCA.pem", "rootCA.pem")):
+        (startup / mine).write_bytes((federation.kit("b") / "startup" / theirs).read_bytes())
+    rogue = Depot(tmp_path / "rogue", "127.0.0.1", 0, tmp_path)
+    try:
+        with pytest.raises(OSError, match="not the server of this federation"):
+            errand(federation, "a").fetch(rogue.port, rogue.offer(b"poisoned"))
+    finally:
+        rogue.close()
+
+
+def test_an_answer_larger_than_any_is_not_begun(depot: Depot, federation: FlareFolder, tmp_path: Path) -> None:
+    class Huge(bytes):
+        def __len__(self) -> int:
+            return 2**40
+
+    with pytest.raises(OSError, match="no longer wanted"):
+        errand(federation, "a").leave(depot.port, depot.question(), Huge())
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_parcel_is_unwrapped_as_it_was_wrapped() -> None:
+    assert unwrap(wrap({"a": 1}, b"xyz")) == ({"a": 1}, b"xyz")
+    for wrong in (b"", b"abc", b"\x05\0\0\0[1,2]"):
+        with pytest.raises(ValueError, match=r"table|Expecting"):
+            unwrap(wrong)

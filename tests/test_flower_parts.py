@@ -1,0 +1,180 @@
+"""The parts of the Flower engine that need no process: questions through a Grid, records, settings, who plays whom."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("flwr", reason="the extra galafed[flower] is not installed")
+
+from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, RecordDict
+from flwr.supercore.task_identity import TaskIdentity
+
+from galafed.config import resolve
+from galafed.errors import ConfigError
+from galafed.flower import BUNDLE
+from galafed.flower.connection import try_connection
+from galafed.flower.folder import kit_server, make_federation
+from galafed.flower.grid import GridQuestions
+from galafed.flower.own_run import settings_of
+from galafed.flower.place import place_of
+from galafed.flower.records import SMALL, pack, unpack
+from galafed.messages import Failure
+from galafed.registry import entries
+
+
+@pytest.fixture(autouse=True)
+def in_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flower's messages want to know which task sends them."""
+    for name in ("_task_id", "_run_id", "_node_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
+
+
+class FakeGrid:
+    """Nodes by name, and what becomes of a message to each: bytes, an error code, or silence."""
+
+    def __init__(self, nodes: Sequence[str], fate: dict[int, Any]) -> None:
+        self.nodes = [SimpleNamespace(node_id=number, name=name) for number, name in enumerate(nodes, start=1)]
+        self.fate = fate
+        self.pushed: dict[str, Message] = {}
+
+    def get_nodes(self) -> list[SimpleNamespace]:
+        return self.nodes
+
+    def push_messages(self, messages: Iterable[Message]) -> list[str]:
+        (message,) = messages
+        key = f"m{len(self.pushed)}"
+        self.pushed[key] = message
+        return [key] if self.fate.get(message.metadata.dst_node_id) != "refused" else []
+
+    def pull_messages(self, keys: Sequence[str]) -> list[Message]:
+        replies = []
+        for key in (*keys, *keys):  # every answer comes twice
+            fate = self.fate.get(self.pushed[key].metadata.dst_node_id)
+            reply = SimpleNamespace(metadata=SimpleNamespace(reply_to_message_id=key), has_error=lambda: False)
+            if isinstance(fate, int):
+                reply.has_error, reply.error = (lambda: True), Error(fate, "broken")
+            elif isinstance(fate, RecordDict):
+                reply.content = fate
+            elif isinstance(fate, bytes):
+                reply.content = pack(fate)
+            else:
+                continue
+            replies.append(reply)
+        return [SimpleNamespace(metadata=SimpleNamespace(reply_to_message_id="of nobody")), *replies]
+
+
+def test_every_site_is_told_of_once_and_with_its_reason() -> None:
+    names = ["well", "gone", "raised", "silent", "foreign", "refused"]
+    foreign = RecordDict({"x": ConfigRecord({"y": 1})})
+    grid = FakeGrid(names, {1: b"answer", 2: 5, 3: 2, 5: foreign, 6: "refused"})
+    told: list[tuple[str, bytes | Failure]] = []
+    request = b"question"
+    questions = GridQuestions(grid, target="well")  # type: ignore[arg-type]
+    questions.send(dict.fromkeys([*names, "absent"], request), 0.3, lambda *told_of: told.append(told_of))
+    answers = dict(told)
+    assert len(told) == len(answers) == 7
+    assert answers["well"] == b"answer"
+    kinds = {name: (a.kind, a.reason) for name, a in answers.items() if isinstance(a, Failure)}
+    assert kinds["gone"] == ("lost", "its node went away")
+    assert kinds["raised"][0] == "lost"
+    assert "broken" in kinds["raised"][1]
+    assert kinds["silent"] == ("late", "no answer came within 0.3 s")
+    assert kinds["foreign"][0] == "invalid"
+    assert "did not take" in kinds["refused"][1]
+    assert "no node of this name" in kinds["absent"][1]
+    sent = {message.metadata.group_id: message for message in grid.pushed.values()}
+    assert "target:well" in sent
+    assert "source:gone" in sent
+    assert len({id(message.content) for message in sent.values()}) == 1, "a broadcast is packed once"
+
+
+def test_a_blank_node_plays_one_site_for_good() -> None:
+    grid = FakeGrid(["", "", ""], {1: b"1", 2: b"2", 3: b"3"})
+    questions = GridQuestions(grid, target="c")  # type: ignore[arg-type]
+    heard: dict[str, Any] = {}
+    for names in (["b"], ["a", "b", "c"], ["c"]):
+        before = dict(heard)
+        questions.send(dict.fromkeys(names, b"x"), 1, heard.__setitem__)
+        assert before.items() <= heard.items()
+    assert sorted(heard.values()) == [b"1", b"2", b"3"]
+
+
+@given(st.binary(max_size=200), st.sampled_from([0, SMALL - 100, SMALL + 1]))
+def test_bytes_come_back_from_records(content: bytes, more: int) -> None:
+    message = content + bytes(more)
+    assert unpack(pack(message)) == message
+
+
+@pytest.mark.parametrize(
+    "content",
+    [RecordDict(), RecordDict({"galafed": ConfigRecord({"bytes": "text"})}), RecordDict({"galafed": ArrayRecord({})})],
+)
+def test_other_records_are_refused(content: RecordDict) -> None:
+    with pytest.raises(ValueError, match="did not write"):
+        unpack(content)
+
+
+def context(node: dict[str, Any], run: dict[str, Any]) -> Context:
+    return Context(run_id=7, node_id=1, node_config=node, state=RecordDict(), run_config=run)
+
+
+def test_a_real_node_is_the_site_of_its_own_file_whatever_it_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "hand.toml"
+    node, site = place_of("target:type", context({"site": str(file)}, {"workspace": "/elsewhere"}))
+    assert (node, json.loads(site)) == (str(file), {"file": str(file)})
+    with pytest.raises(ValueError, match="--node-config"):
+        place_of("source:hand", context({}, {}))
+
+
+def test_simulated_sites_share_workers(tmp_path: Path) -> None:
+    run = {"workspace": str(tmp_path), "workers": 2}
+    places = [place_of("source:hand", context({"partition-id": k, "num-partitions": 3}, run)) for k in range(3)]
+    assert [node for node, _ in places] == [f"{tmp_path}/0", f"{tmp_path}/1", f"{tmp_path}/0"]
+    assert json.loads(places[0][1]) == {"name": "hand", "role": "source", "folder": f"{tmp_path}/hand"}
+
+
+def test_settings_of_flwr_run_become_those_of_a_run(tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text("rounds = 9\nseed = 4\n[training]\nlr = 0.5\nepochs = 2\n")
+    told = {
+        "config": str(tmp_path / "run.toml"),
+        "rounds": 3,
+        "seed": 0,
+        "sources": "hand, type",
+        "target": "hand-small",
+    }
+    config = resolve(
+        settings_of({**told, "algorithm": "", "set": "training.lr=0.25 gala.tau=0.5", "target": "hand-small"})
+    )
+    assert (config.rounds, config.seed, config.sources, config.engine) == (3, 4, ("hand", "type"), "flower")
+    assert (config.training.lr, config.training.epochs, config.settings.tau) == (0.25, 2, 0.5)
+
+
+def test_a_kit_is_for_one_site_and_a_folder_for_one_engine(tmp_path: Path) -> None:
+    made = make_federation(tmp_path / "c", ["a", "b"], "t", host="server.example.org")
+    assert kit_server(made.kit("a"), "a") == "server.example.org:9092"
+    with pytest.raises(ConfigError, match="kit of 'a'"):
+        kit_server(made.kit("a"), "b")
+    for wrong in (["a", "a"], ["t"], ["a b"]):
+        with pytest.raises(ConfigError):
+            make_federation(tmp_path / "d", wrong, "t")
+    assert not (tmp_path / "d").exists()
+    ((text, problem),) = try_connection(made.kit("a"), "b")
+    assert problem
+    assert "kit of 'a'" in text
+    assert ssl.create_default_context(cafile=str(made.kit("a") / "ca.crt")).get_ca_certs()
+
+
+def test_the_app_is_two_files_that_import_the_installed_package() -> None:
+    files = sorted(file for file in (BUNDLE / "galafed_flower").glob("*.py"))
+    assert [file.name for file in files] == ["__init__.py", "client.py", "server.py"]
+    assert all(len(file.read_text().splitlines()) < 8 for file in files)
+    assert "flower" in entries("galafed.engines")

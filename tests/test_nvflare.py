@@ -1,0 +1,239 @@
+"""The engine `nvflare` with real processes and certificates: same bits, kills, rogues, and who is let in."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from flare_harness import GALA, Deployment
+from galafed.config import resolve
+from galafed.flare.connection import try_connection
+from galafed.flare.kits import make_federation
+from galafed.runs.runner import start
+from galafed.sites.processes import answers
+
+SOURCES = ("bright", "dark", "faint")
+TARGET = "noisy"
+SETTINGS = {
+    "sources": '["bright","dark","faint"]',
+    "training.epochs": "4",
+    "training.persistent_momentum": "true",
+    "threads": "1",
+    "timeout": "60",
+    "rounds": "2",
+}
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Iterator[Deployment]:
+    made = Deployment(tmp_path, SOURCES, TARGET)
+    made.start()
+    yield made
+    made.close()
+
+
+def alone(tmp_path: Path, **values: str) -> str:
+    """The digest of one process."""
+    settings = [f"--set={key}={value}" for key, value in (SETTINGS | values).items()]
+    out = tmp_path / "alone"
+    command = [GALA, "run", "toy", "--device", "cpu", "--out", str(out), *settings]
+    assert subprocess.run(command, capture_output=True, timeout=120).returncode == 0
+    return (out / "done").read_text().strip()
+
+
+def test_a_killed_worker_costs_time_and_nothing_else_and_strangers_are_not_let_in(
+    deployment: Deployment, tmp_path: Path
+) -> None:
+    deployment.run("toy", settings=SETTINGS)
+    address = (deployment.federation.host, deployment.federation.port)
+    _wait_until(lambda: answers(*address))
+    _plain_text(address)
+    _no_certificate(address, deployment)
+    _certificate_of_another_authority(address, tmp_path)
+    assert not [text for text, problem in try_connection(deployment.federation.kit("dark"), "dark") if problem]
+    deployment.wait_for("dark", "train", 2)
+    deployment.kill_worker("dark")
+    assert deployment.ends() == 0, deployment.said()
+    assert deployment.digest() == alone(tmp_path)
+    assert [line["failures"] for line in deployment.metrics()] == [[], []]
+
+
+def _wait_until(true: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _plain_text(address: tuple[str, int]) -> None:
+    with socket.create_connection(address, 5) as line:
+        line.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 10)
+        line.settimeout(1)
+        try:
+            answer = line.recv(1000)
+        except OSError:
+            answer = b""
+        assert b"HTTP" not in answer  # at most a TLS alert
+
+
+def _refused(context: ssl.SSLContext, address: tuple[str, int]) -> bool:
+    """Whether the server ends a TLS connection by itself."""
+    try:
+        with socket.create_connection(address, 5) as line, context.wrap_socket(line) as secure:
+            secure.settimeout(1)
+            return not secure.recv(1)
+    except TimeoutError:
+        return False
+    except (ssl.SSLError, OSError):
+        return True
+
+
+def _no_certificate(address: tuple[str, int], deployment: Deployment) -> None:
+    context = ssl.create_default_context(cafile=str(deployment.federation.server / "startup" / "rootCA.pem"))
+    context.check_hostname = False
+    assert _refused(context, address)
+    kit = deployment.federation.kit("dark") / "startup"
+    context.load_cert_chain(kit / "client.crt", kit / "client.key")
+    assert not _refused(context, address)  # or this test could not fail
+
+
+def _certificate_of_another_authority(address: tuple[str, int], tmp_path: Path) -> None:
+    other = make_federation(tmp_path / "other", ["dark"], "noisy", host=address[0], port=address[1])
+    context = ssl._create_unverified_context()  # noqa: S323 - a stranger who does not care whom it talks to
+    kit = other.kit("dark") / "startup"
+    context.load_cert_chain(kit / "client.crt", kit / "client.key")
+    assert _refused(context, address)
+    (_, fine), (said, refused) = try_connection(other.kit("dark"), "dark")
+    assert not fine
+    assert refused
+    assert "not of this federation" in said
+
+
+def test_without_a_federation_one_is_made_for_the_run_and_cleared_away(tmp_path: Path) -> None:
+    values = {"benchmark": "toy", "device": "cpu", "threads": 1, "rounds": 1, "algorithm": "fact"}
+    before = set(Path("/tmp").glob("galafed-flare-*"))  # noqa: S108 - where such folders are made
+    apart = start(resolve({**values, "engine": "nvflare"}), tmp_path / "apart")
+    assert apart.summary["digest"] == start(resolve(values), tmp_path / "alone").summary["digest"]
+    assert set(Path("/tmp").glob("galafed-flare-*")) <= before  # noqa: S108
+
+
+# Minutes: make test-faults
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["gala", "fact", "kd3a"])
+def test_three_rounds_on_mini_end_with_the_same_bits(algorithm: str, tmp_path: Path) -> None:
+    values = {"benchmark": "mini", "device": "cpu", "threads": 1, "rounds": 3, "algorithm": algorithm}
+    apart = start(resolve({**values, "engine": "nvflare"}), tmp_path / "apart")
+    assert apart.summary["digest"] == start(resolve(values), tmp_path / "alone").summary["digest"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["centroids", "train", "tune"])
+@pytest.mark.parametrize("what", ["worker", "client"])
+def test_a_site_killed_in_each_phase(what: str, task: str, deployment: Deployment, tmp_path: Path) -> None:
+    deployment.run("toy", settings=SETTINGS | {"timeout": "15", "rounds": "3"})
+    deployment.wait_for("dark", task, 2)
+    deployment.kill_worker("dark") if what == "worker" else deployment.kill_client("dark")
+    assert deployment.ends(240) == 0, deployment.said()
+    lines = deployment.metrics()
+    assert len(lines) == 3
+    if not any(line["failures"] for line in lines):
+        assert deployment.digest() == alone(tmp_path, rounds="3")
+    assert "dark" in lines[2]["relevance"]  # it is back
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["align", "evaluate"])
+def test_the_targets_worker_killed(task: str, deployment: Deployment, tmp_path: Path) -> None:
+    deployment.run("toy", settings=SETTINGS)
+    deployment.wait_for(TARGET, task, 1)
+    deployment.kill_worker(TARGET)
+    assert deployment.ends(240) == 0, deployment.said()
+    assert deployment.digest() == alone(tmp_path)
+
+
+@pytest.mark.slow
+def test_a_whole_site_killed_and_started_again(deployment: Deployment) -> None:
+    deployment.run("toy", settings=SETTINGS | {"timeout": "10", "rounds": "4"})
+    deployment.wait_for("dark", "train", 2)
+    deployment.kill_site("dark")
+    time.sleep(3)
+    deployment.start("dark")
+    assert deployment.ends(240) == 0, deployment.said()
+    lines = deployment.metrics()
+    assert {failure["client"] for line in lines for failure in line["failures"]} <= {"dark"}
+    assert "dark" in lines[-1]["relevance"]
+
+
+@pytest.mark.slow
+def test_the_server_killed_in_the_middle_of_a_round(deployment: Deployment, tmp_path: Path) -> None:
+    deployment.run("toy", settings=SETTINGS)
+    deployment.wait_for("dark", "train", 2)
+    deployment.kill_server()
+    assert deployment.ends(240) == 0, deployment.said()
+    assert deployment.digest() == alone(tmp_path)
+
+
+@pytest.mark.slow
+def test_the_users_process_killed_and_resumed(deployment: Deployment, tmp_path: Path) -> None:
+    deployment.run("toy", settings=SETTINGS)
+    deployment.wait_for("dark", "train", 2)
+    deployment.running["gala"].kill()
+    deployment.running["gala"].wait()
+    deployment.resume()
+    assert deployment.ends(240) == 0, deployment.said()
+    assert deployment.digest() == alone(tmp_path)
+
+
+@pytest.mark.slow
+def test_below_the_quorum_the_command_ends_with_5_and_can_be_resumed(deployment: Deployment, tmp_path: Path) -> None:
+    deployment.run("toy", settings=SETTINGS | {"timeout": "10", "quorum": "3"})
+    deployment.wait_for("dark", "train", 1)
+    deployment.kill_site("dark")
+    assert deployment.ends(240) == 5, deployment.said()
+    assert "dark" in deployment.said()
+    deployment.start("dark")
+    deployment.resume()
+    assert deployment.ends(240) == 0, deployment.said()
+    assert deployment.digest() == alone(tmp_path, timeout="10", quorum="3")
+
+
+@pytest.mark.slow
+def test_a_site_with_another_ones_name_cannot_take_its_place(deployment: Deployment, tmp_path: Path) -> None:
+    """The key of faint, and the claim to be dark."""
+    stolen = tmp_path / "stolen"
+    shutil.copytree(deployment.federation.kit("faint"), stolen)
+    settings = stolen / "startup" / "fed_client.json"
+    settings.write_text(settings.read_text().replace('"faint"', '"dark"'))
+    deployment.kill_site("dark")
+    file = tmp_path / "rogue.toml"
+    file.write_text(f'name = "dark"\nrole = "source"\nkit = "{stolen}"\n')
+    checked = subprocess.run([GALA, "site", "check", str(file)], capture_output=True, text=True, timeout=60)
+    assert checked.returncode == 2
+    assert "is 'faint''s" in checked.stdout
+    rogue = subprocess.Popen([GALA, "site", "start", str(file)], stdout=subprocess.DEVNULL, start_new_session=True)
+    try:
+        deployment.run("toy", settings=SETTINGS | {"timeout": "10"})
+        assert deployment.ends(240) == 0, deployment.said()
+    finally:
+        rogue.terminate()
+        rogue.wait(20)
+    assert all("dark" not in line["relevance"] for line in deployment.metrics())
+    assert not list((tmp_path / "rogue.state").glob("ledger/*"))
+
+
+@pytest.mark.slow
+def test_the_page_is_executed(tmp_path: Path) -> None:
+    root = Path(__file__).parent.parent
+    command = [sys.executable, root / "scripts" / "run_page.py", root / "docs" / "deploy.md", tmp_path / "page"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
