@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test lint format weights clean
+.PHONY: run test lint format docs weights clean
 
 run: .venv/ready
 	$(BIN)/gala run --overwrite
@@ -18,6 +18,10 @@ lint: .venv/ready
 format: .venv/ready
 	$(BIN)/ruff check --fix src tests
 	$(BIN)/ruff format src tests
+
+# The documentation as a site, into site/; a broken link or an unknown name is an error.
+docs: .venv/ready
+	$(BIN)/mkdocs build --strict
 
 # The ImageNet weights of efficientnet_lite0, the network of office-caltech10, into the cache folder.
 weights: .venv/ready
