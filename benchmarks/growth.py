@@ -19,6 +19,12 @@ import numpy
 import torch
 from round import Measured
 
+from galafed.runs.garbage import spared
+
+WARM_UP = 5
+WINDOW = 10
+"""Memory is told as the peak of so many rounds at a time."""
+
 
 def memory(device: torch.device) -> float:
     """The most memory in use since the last call, in GB; of a process on a CPU, the most ever."""
@@ -37,28 +43,35 @@ def main() -> None:
     parser.add_argument("--side", type=int, default=32)
     parser.add_argument("--network", default="small_cnn")
     parser.add_argument("--rounds", type=int, default=100, help="rounds over which memory is watched")
+    parser.add_argument("--repeat", type=int, default=15, help="rounds of which the median is taken")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
     precision = "bfloat16" if options.device.startswith("cuda") else "float32"
-    seconds = []
-    for clients in options.clients:
-        gc.collect()
-        run = Measured("stacked", precision, "gala", clients, options)
-        for number in range(5):
-            run.round(number)
-        seconds.append(median(run.round(5 + number) for number in range(9)))
-        print(f"{clients:4d} clients: {seconds[-1]:.3f} s a round", flush=True)
+    gc.collect()
+    runs = {clients: Measured("stacked", precision, "gala", clients, options) for clients in options.clients}
+    times: dict[int, list[float]] = {clients: [] for clients in options.clients}
+    with spared():  # as a run has it
+        # In turns, so that a slow minute of the machine is not mistaken for the cost of one number of clients.
+        for number in range(WARM_UP + options.repeat):
+            for clients, run in runs.items():
+                times[clients].append(run.round(number))
+    seconds = [median(times[clients][WARM_UP:]) for clients in options.clients]
+    for clients, value in zip(options.clients, seconds, strict=True):
+        print(f"{clients:4d} clients: {value:.3f} s a round", flush=True)
+    del runs
     slope, start = numpy.polyfit(options.clients, seconds, 1)
     left = numpy.array(seconds) - (start + slope * numpy.array(options.clients))
     fit = 1 - float((left**2).sum() / ((numpy.array(seconds) - numpy.mean(seconds)) ** 2).sum())
     run = Measured("stacked", precision, "gala", options.clients[len(options.clients) // 2], options)
+    memory(run.device)
     peaks = {}
-    for number in range(options.rounds):
-        run.round(number)
-        if number + 1 in (10, options.rounds):
-            peaks[number + 1] = memory(run.device)
+    with spared():
+        for number in range(options.rounds):
+            run.round(number)
+            if (number + 1) % WINDOW == 0:
+                peaks[number + 1] = memory(run.device)
     result = {
         "device": torch.cuda.get_device_name() if options.device.startswith("cuda") else "CPU",
         "clients": options.clients,

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -9,15 +13,21 @@ from torch.nn import functional
 
 from galafed.networks.layers import keep_mask
 from galafed.stacking import kernels
+from galafed.stacking.lane import losses_of
+from galafed.tasks import align, train
+from galafed.work import Batch
 from test_stacked import distance, play
 
 triton = pytest.importorskip("triton")
 
 from galafed.stacking.kernels.conv import Convolution  # noqa: E402
+from galafed.stacking.kernels.conv_gradient import descend as conv_descend  # noqa: E402
 from galafed.stacking.kernels.gather import gather  # noqa: E402
 from galafed.stacking.kernels.linear import descend  # noqa: E402
+from galafed.stacking.kernels.losses import twin_of  # noqa: E402
+from galafed.stacking.kernels.narrow import NarrowProduct  # noqa: E402
 from galafed.stacking.kernels.pooling import NormReluPool, pooled  # noqa: E402
-from galafed.stacking.kernels.rows import Mask, NormReluMask, StackedMask  # noqa: E402
+from galafed.stacking.kernels.rows import Mask, NormReluMask, StackedMask, normalised  # noqa: E402
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 KEYS = [2**62 + 12345, 987654321234]
@@ -29,25 +39,43 @@ def draw(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=generator).to(DEVICE).requires_grad_()
 
 
-def close(found: tuple[Tensor, ...], expected: tuple[Tensor, ...]) -> None:
+def close(found: Sequence[Tensor], expected: Sequence[Tensor]) -> None:
     """Equal within the rounding of float32 sums."""
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, atol=2e-4, rtol=2e-4)
+
+
+def held(weight: Tensor) -> Any:
+    """What a convolution's kernels know of its layer."""
+    return SimpleNamespace(low=weight.detach().permute(0, 3, 4, 2, 1).flatten(1, 2).contiguous(), pending=[])
+
+
+def gradient_of(layer: Any, weight: Tensor) -> Tensor:
+    """The gradient the backward pass left, as a step of 1 from nothing shows it."""
+    nothing, momentum = torch.zeros_like(layer.low), torch.zeros_like(layer.low)
+    one = torch.ones((), device=DEVICE)
+    (parts,) = layer.pending
+    conv_descend(parts, nothing, momentum, torch.empty_like(nothing), one, mu=0.9, decay=0.1)
+    n, o, i, k, _ = weight.shape
+    return -nothing.view(n, k, k, i, o).permute(0, 4, 3, 1, 2)
 
 
 @pytest.mark.parametrize(("channels", "wider", "size"), [(3, 16, 5), (16, 32, 5), (16, 16, 3)])
 def test_convolution(channels: int, wider: int, size: int) -> None:
     x = draw(2, 3, 7, 6, channels).requires_grad_(channels > 3)  # images have no gradient
     weight, bias = draw(2, wider, channels, size, size, seed=1), draw(2, wider, seed=2)
-    y, _ = Convolution.apply(x, weight, bias, False)
+    layer = held(weight)
+    y, _ = Convolution.apply(x, weight, bias, layer, False)
     pictures = x.permute(0, 1, 4, 2, 3)
     plain = torch.stack(
         [functional.conv2d(pictures[k], weight[k], bias[k], padding=size // 2).permute(0, 2, 3, 1) for k in range(2)]
     )
     gradient = draw(*plain.shape, seed=3).detach()
     close((y,), (plain,))
-    wanted = (weight, bias) if channels == 3 else (x, weight, bias)
-    close(*(torch.autograd.grad(out, wanted, gradient) for out in (y, plain)))
+    wanted = (bias, weight) if channels == 3 else (bias, weight, x)
+    found = list(torch.autograd.grad(y, wanted, gradient, allow_unused=True))
+    found[1] = gradient_of(layer, weight)
+    close(found, torch.autograd.grad(plain, wanted, gradient))
 
 
 @pytest.mark.parametrize("flat", [False, True])
@@ -57,7 +85,8 @@ def test_convolution_norm_relu_pool(side: int, flat: bool) -> None:
     scale, shift = draw(2, 16, seed=3), draw(2, 16, seed=4)
     statistics = [(torch.zeros(2, 16, device=DEVICE), torch.ones(2, 16, device=DEVICE)) for _ in range(2)]
     counter = torch.zeros(2, dtype=torch.int64, device=DEVICE)
-    y, sums = Convolution.apply(x, weight, bias, True)
+    layer = held(weight)
+    y, sums = Convolution.apply(x, weight, bias, layer, True)
     found = NormReluPool.apply(y, sums, scale, shift, *statistics[0], counter, 0.1, 1e-5, flat)
     outputs = []
     for k in range(2):
@@ -69,21 +98,27 @@ def test_convolution_norm_relu_pool(side: int, flat: bool) -> None:
     plain = torch.stack(outputs)
     gradient = draw(*plain.shape, seed=5).detach()
     close((found, *statistics[0]), (plain, *statistics[1]))
-    close(*(torch.autograd.grad(out, (weight, bias, scale, shift), gradient) for out in (found, plain)))
+    wanted = (weight, bias, scale, shift)
+    gradients = list(torch.autograd.grad(found, wanted, gradient, allow_unused=True))
+    gradients[0] = gradient_of(layer, weight)
+    close(gradients, torch.autograd.grad(plain, wanted, gradient))
     assert counter.tolist() == [1, 1]
 
 
 def test_pool_with_given_statistics() -> None:
     x, scale, shift = draw(1, 2, 6, 6, 16).detach(), draw(1, 16, seed=1), draw(1, 16, seed=2)
     mean, deviation = draw(1, 16, seed=3).detach(), draw(1, 16, seed=4).detach().exp()
-    found, _ = pooled(x, mean, deviation, scale, shift, False)
+    found, places = pooled(x, mean, deviation, scale, shift, False, places=False)
+    assert places.numel() == 0
     z = ((x - mean) * deviation * scale + shift).relu()[0].permute(0, 3, 1, 2)
     close((found[0],), (functional.max_pool2d(z, 3, stride=2, padding=1).permute(0, 2, 3, 1),))
 
 
+@pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("mask", [Mask(), Mask(0.5, 2)])
-def test_norm_relu_mask(mask: Mask) -> None:
-    x, lost, scale, shift = draw(2, 10, 24), draw(2, 24, seed=1), draw(2, 24, seed=2), draw(2, 24, seed=3)
+def test_norm_relu_mask(mask: Mask, transposed: bool) -> None:
+    x = draw(2, 24, 10).mT if transposed else draw(2, 10, 24)
+    lost, scale, shift = draw(2, 24, seed=1), draw(2, 24, seed=2), draw(2, 24, seed=3)
     keys = torch.tensor(KEYS, device=DEVICE)
     statistics = [(torch.zeros(2, 24, device=DEVICE), torch.ones(2, 24, device=DEVICE)) for _ in range(2)]
     counter = torch.zeros(2, dtype=torch.int64, device=DEVICE)
@@ -101,6 +136,16 @@ def test_norm_relu_mask(mask: Mask) -> None:
     close((found, *statistics[0]), (plain, *statistics[1]))
     close(*(torch.autograd.grad(out, (x, lost, scale, shift), gradient) for out in (found, plain)))
     assert counter.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_norm_relu_with_given_statistics(transposed: bool) -> None:
+    x = draw(2, 140, 18).mT if transposed else draw(2, 18, 140)
+    lost, scale, shift, mean = (draw(2, 140, seed=k) for k in range(1, 5))
+    variance = draw(2, 140, seed=5).exp()
+    found = normalised(x, lost, mean, variance, scale, shift, 1e-5)
+    plain = (x + (lost - mean)[:, None]) * (variance + 1e-5).rsqrt()[:, None] * scale[:, None] + shift[:, None]
+    close((found,), (plain.relu(),))
 
 
 def test_dropout_draws_the_same_mask() -> None:
@@ -130,6 +175,7 @@ def test_batches_are_gathered_by_number() -> None:
     order = torch.tensor([[[0, 1], [2, 3]], [[8, 4], [5, 5]]], device=DEVICE)
     factors, offsets = torch.tensor([1.0, 2.0, 3.0], device=DEVICE), torch.tensor([0.0, -1.0, 5.0], device=DEVICE)
     found, chosen = gather(pictures, labels, order, torch.tensor([1], device=DEVICE), factors, offsets, torch.float32)
+    assert chosen is not None
     assert chosen.tolist() == [[8, 4], [5, 5]]
     expected = (pictures[order[1]].float() * factors + offsets).permute(0, 1, 4, 2, 3)
     torch.testing.assert_close(found, expected)
@@ -144,3 +190,39 @@ def test_a_round_with_kernels_equals_serial(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(kernels, "LOW", torch.float32)
     stacked, _ = play("stacked", at_once=4, **different)
     assert 0 < distance(serial, stacked) < 1e-4
+
+
+@pytest.mark.parametrize(("rows", "inputs", "outputs"), [(70, 24, 10), (5, 100, 3)])
+@pytest.mark.parametrize("frozen", [False, True])
+def test_narrow_product(rows: int, inputs: int, outputs: int, frozen: bool) -> None:
+    x, weight, bias = draw(2, rows, inputs), draw(2, outputs, inputs, seed=1), draw(2, outputs, seed=2)
+    wanted = (x,) if frozen else (x, weight, bias)
+    weight.requires_grad_(not frozen)
+    bias.requires_grad_(not frozen)
+    results = (NarrowProduct.apply(x, weight, bias), torch.baddbmm(bias.unsqueeze(1), x, weight.mT))
+    gradient = draw(2, rows, outputs, seed=3).detach()
+    close(results[:1], results[1:])
+    close(*(torch.autograd.grad(result, wanted, gradient) for result in results))
+
+
+@pytest.mark.parametrize(("rows", "classes"), [(70, 10), (5, 3), (64, 4)])
+def test_losses_of_many_clients_are_those_of_each(rows: int, classes: int) -> None:
+    sgd = {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.0, "persistent": False, "batch_size": 8, "epochs": 1}
+    entropy = train(**sgd, mixup=0.0).work.steps[0]
+    apart = align(groups=[{"1": 1.0}, {"2": 1.0}], scale=0.3, dropout=True, **sgd).work.steps[0]
+    outputs = {name: draw(2, rows, classes, seed=k) for k, name in enumerate(["logits", *apart.outputs])}
+    labels = torch.randint(0, classes, (2, rows), device=DEVICE)
+    batch, factor = Batch(draw(2, rows, 1, 1, 1).detach(), labels), torch.tensor([1.0, 2.5], device=DEVICE)
+    for step, names in ((entropy, ["logits"]), (apart, list(apart.outputs))):
+        fused = twin_of(step)
+        assert fused is not None
+        found, plain = fused(outputs, batch), losses_of(step, outputs, batch)
+        close((found,), (plain,))
+        wanted = [outputs[name] for name in names]
+        close(*(torch.autograd.grad(losses, wanted, factor) for losses in (found, plain)))
+
+
+def test_a_loss_without_a_kernel_has_no_twin() -> None:
+    sgd = {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.0, "persistent": False, "batch_size": 8, "epochs": 1}
+    groups = [{"1": 0.5, "2": 0.5}, {"3": 1.0}]
+    assert twin_of(align(groups=groups, scale=0.3, dropout=True, **sgd).work.steps[0]) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -314,3 +315,16 @@ def test_a_run_on_the_stacked_engine_resumes_to_the_same_bits(tmp_path: Path) ->
     for checkpoint in sorted((half / "checkpoints").iterdir())[-1:]:
         checkpoint.unlink() if checkpoint.is_file() else shutil.rmtree(checkpoint)
     assert resume(half).summary["digest"] == whole.summary["digest"]
+
+
+def test_small_clients_with_one_model_share_passes_of_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five clients of together 153 images: 5 passes of the centroids one after the other, 1 together."""
+    passes = []
+    forward = Bench.forward
+    monkeypatch.setattr(Bench, "forward", lambda *given: passes.append(len(given[3].images)) or forward(*given))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0})
+    play("stacked", rounds=1)
+    assert 153 in passes
+    passes.clear()
+    play("serial", rounds=1)
+    assert 153 not in passes

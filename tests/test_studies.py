@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from galafed.config import resolve
+from galafed.errors import DataError
 from galafed.report.accuracy_table import write_table
-from galafed.studies.base import studies
+from galafed.runs import archive
+from galafed.studies import base
+from galafed.studies.base import Cell, studies
 
 
 def summary(last: float, rounds: int = 30) -> dict[str, Any]:
@@ -34,15 +39,13 @@ def test_table_has_means_deviations_and_names_who_fell_behind(tmp_path: Path) ->
         lower_bound={"method": "plain", "absent": "plain"},
     )
     text = (tmp_path / "t" / "table.md").read_text()
-    assert [path.name for path in written] == ["table.json", "table.md", "runs.jsonl"]
+    assert [path.name for path in written] == ["table.json", "table.md"]
     assert "| plain | 60.0 ± 10.0 | 90.0 | **75.0** |" in text
     assert "- method, against plain: b (-5.0)" in text
     assert "20 or 30 rounds, 1 or 2 seeds a cell;" in text
     assert "gala reproduce t" in text
     records = json.loads((tmp_path / "t" / "table.json").read_text())
     assert {k: records[9][k] for k in ("row", "column", "mean")} == {"row": "method", "column": "b", "mean": 85.0}
-    assert len((tmp_path / "t" / "runs.jsonl").read_text().splitlines()) == 5
-    assert "somewhere" not in (tmp_path / "t" / "runs.jsonl").read_text()
 
 
 @pytest.mark.parametrize("name", studies.names())
@@ -57,3 +60,69 @@ def test_clean_runs_of_the_poison_study_are_those_of_the_table() -> None:
     clean = [cell for cell in studies.get("poison")().cells() if cell.column == "clean"]
     assert clean
     assert all(cell.run.run_name in table for cell in clean)
+
+
+class TinyStudy:
+    """Two seeds of one small run."""
+
+    name = "tiny"
+    title = "A tiny study"
+
+    def cells(self) -> list[Cell]:
+        values = {"benchmark": "toy", "rounds": 1, "device": "cpu", "threads": 1, "algorithm": "source_only"}
+        return [Cell("plain", "toy", resolve({**values, "seed": seed})) for seed in (1, 0)]
+
+    def write(self, folder: Path, done: Any, *, command: str) -> list[Path]:
+        rows = [(cell.row, cell.column, found) for cell, found in done]
+        made = {"command": command, "commit": "abc"}
+        return list(write_table(folder, rows, title="t", about="", made=made, lower_bound={}))
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base.studies, "get", lambda name: TinyStudy)
+
+
+def carry_out(tmp_path: Path, **settings: Any) -> list[str]:
+    said: list[str] = []
+    values = {"minutes": 0, "jobs": 2, "place": {}, "out": tmp_path / "out", "work": tmp_path / "work", **settings}
+    base.reproduce("tiny", say=said.append, **values)
+    return said
+
+
+def test_a_study_runs_what_is_missing_and_nothing_twice(tmp_path: Path, tiny: None) -> None:
+    said = carry_out(tmp_path, place={"engine": "stacked"})
+    assert "2 runs, 0 measured, 2 to do" in said[0]
+    assert [line.split()[0] for line in said[1:]] == ["1/2", "2/2"]
+    measured = archive.read(tmp_path / "out" / "tiny")
+    assert {found["engine"] for found in measured.values()} == {"stacked"}
+    assert not any("run" in found for found in measured.values())
+    assert carry_out(tmp_path, work=tmp_path / "elsewhere") == ["A tiny study: 2 runs, 2 measured, 0 to do"]
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_run_that_another_process_holds_is_left_to_it(tmp_path: Path, tiny: None) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    held, _ = TinyStudy().cells()
+    with (work / f"{held.run.run_name}.lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        said = carry_out(tmp_path)
+    assert "1 runs are still missing" in said[-1]
+    assert [path.name for path in work.glob("*/done")] == ["done"]
+    assert not (work / held.run.run_name).exists()
+
+
+def test_a_setting_added_later_does_not_orphan_what_was_measured(tmp_path: Path) -> None:
+    run = resolve({"benchmark": "toy", "seed": 3})
+    older = {key: value for key, value in run.to_dict().items() if key != "precision"}
+    archive.write(tmp_path, [{"seed": 3, "config": older | {"device": "cuda", "engine": "stacked"}}])
+    found = archive.read(tmp_path)
+    assert list(found) == [archive.recipe(run)]
+    assert archive.recipe(resolve({"benchmark": "toy", "seed": 3, "precision": "float64"})) not in found
+
+
+def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
+    (tmp_path / "runs.jsonl").write_text('{"seed": 3}\n')
+    with pytest.raises(DataError, match="line 1"):
+        archive.read(tmp_path)

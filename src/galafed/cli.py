@@ -182,20 +182,41 @@ def ls(
 
 
 def reproduce(
-    study: Positional[str], /, *, minutes: float = 0.0, jobs: int = 1, out: Path = Path("results"), work: Path = RUNS
+    study: Positional[str] = "",
+    /,
+    *,
+    list_: Annotated[bool, tyro.conf.arg(name="list")] = False,
+    minutes: float = 0.0,
+    jobs: int = 1,
+    device: str | None = None,
+    engine: str | None = None,
+    out: Path = Path("results"),
+    work: Path = RUNS,
 ) -> None:
     """Run, or go on with, the runs of a study, and write its table and pictures.
 
+    Several of these commands may share the folder of runs, for example one for the GPU and one for the processor's
+    cores: each run is done once. Runs whose summaries are in the study's runs.jsonl are not repeated.
+
     Args:
-        study: Which study: mini, or poison.
+        study: Which study; --list shows all.
+        list_: Show the studies and how much of each was measured.
         minutes: Start no further run after this many minutes; 0 runs to the end.
         jobs: How many runs at a time.
+        device: Where to run, if not where the study says.
+        engine: What to run on, if not what the study says.
         out: Where the study's table goes, in a folder of its name.
         work: Where its runs are kept.
     """
-    from galafed.studies.base import reproduce as carry_out
+    from galafed.studies import base
 
-    for path in carry_out(study, minutes=minutes, jobs=jobs, out=out, work=work, say=console().print):
+    if list_ or not study:
+        from galafed.report.tables import listing
+
+        console().print(listing(base.progress(out)))
+        return
+    place = {key: value for key, value in (("device", device), ("engine", engine)) if value}
+    for path in base.reproduce(study, minutes=minutes, jobs=jobs, place=place, out=out, work=work, say=console().print):
         console().print(f"wrote {path}")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from galafed.errors import QuorumError
 from galafed.messages import Failure, Held, Job, Replies, Reply
-from galafed.model import Model, State, StateError, check
+from galafed.model import Model, State, StateError, check_shapes, impossible
 from galafed.runs.seeding import generator
 from galafed.traffic import Traffic
 from galafed.work import Fit, Task
@@ -159,6 +159,7 @@ class Federation:
         limit = self._timeout if timeout is None else timeout
         answers = self._engine.dispatch(jobs, limit, lambda done: self.listener(name, done, asked))
         accepted = {a.client: self._accept(by_client[a.client], a) for a in answers if a.client in by_client}
+        accepted |= self._impossible([answer for answer in accepted.values() if isinstance(answer, Reply)], name)
         lost = {client: Failure(client, name, "lost", "no answer came back") for client in by_client}
         return lost | accepted
 
@@ -174,7 +175,7 @@ class Federation:
             if extra := answer.parts.keys() - schema.keys():
                 raise StateError(f"the reply of client {job.client!r} has an unknown part {min(extra)!r}")
             for part, expected in schema.items():
-                check(answer.parts[part], expected, job.client, dtype=self.dtype)
+                check_shapes(answer.parts[part], expected, job.client, dtype=self.dtype)
             if isinstance(job.task.work, Fit) and "loss" not in answer.metrics:
                 raise StateError(f"the reply of client {job.client!r} lacks its loss")
             for metric, value in answer.metrics.items():
@@ -186,6 +187,14 @@ class Federation:
         if answer.holds:
             self._holds[job.client] = frozenset(answer.holds)
         return answer
+
+    def _impossible(self, replies: Sequence[Reply], task: str) -> dict[str, Failure]:
+        """Replies with NaN, infinity or a negative variance, as failures; all are looked at together."""
+        states = {reply.client: _flat(reply.parts) for reply in replies}
+        wrong = {client: Failure(client, task, "invalid", text) for client, text in impossible(states).items()}
+        for client in wrong:
+            self._holds.pop(client, None)
+        return wrong
 
     def _require(self, members: Sequence[str], task: Task, replies: Replies, need: int) -> None:
         sources = [name for name in members if name != self.target]
@@ -202,3 +211,11 @@ class Federation:
     def close(self) -> None:
         """Close the engine."""
         self._engine.close()
+
+
+def _flat(parts: Mapping[str, State]) -> State:
+    """The tensors of all parts; the first part's keep their names, should others have the same."""
+    tensors: State = {}
+    for part, state in parts.items():
+        tensors |= {f"{part}.{name}" if name in tensors else name: value for name, value in state.items()}
+    return tensors

@@ -70,7 +70,9 @@ def weighted_mean(states: Mapping[str, State], weights: Mapping[str, float], *, 
     reference = states[clients[0]]
     schema = schema_of(reference)
     for client in clients:
-        check(states[client], schema, client)
+        check_shapes(states[client], schema, client)
+    for reason in impossible({client: states[client] for client in clients}).values():
+        raise StateError(reason)
     mean: State = {}
     for name, first in reference.items():
         values = [states[client][name] for client in clients]
@@ -129,6 +131,15 @@ def schema_of(state: State) -> Schema:
 
 def check(state: Mapping[str, torch.Tensor], schema: Schema, client: str, *, dtype: torch.dtype | None = None) -> None:
     """Refuse a state with a missing, unknown, misshapen or impossible tensor, naming the client and the tensor."""
+    check_shapes(state, schema, client, dtype=dtype)
+    for reason in impossible({client: state}).values():
+        raise StateError(reason)
+
+
+def check_shapes(
+    state: Mapping[str, torch.Tensor], schema: Schema, client: str, *, dtype: torch.dtype | None = None
+) -> None:
+    """Refuse a state with a missing, unknown or misshapen tensor."""
     missing, extra = schema.keys() - state.keys(), state.keys() - schema.keys()
     if missing or extra:
         what = f"lacks {min(missing)!r}" if missing else f"has an unknown tensor {min(extra)!r}"
@@ -139,23 +150,40 @@ def check(state: Mapping[str, torch.Tensor], schema: Schema, client: str, *, dty
             raise StateError(f"{name!r} of client {client!r} has shape {list(value.shape)}, expected {list(shape)}")
         if value.is_floating_point() != floating or (floating and dtype is not None and value.dtype != dtype):
             raise StateError(f"{name!r} of client {client!r} has numbers of kind {value.dtype}")
-    floats = {name: state[name] for name, (_, floating) in schema.items() if floating and state[name].numel()}
-    for name, (largest, smallest) in _extremes(floats).items():
-        if not math.isfinite(largest):
-            raise StateError(f"{name!r} of client {client!r} holds NaN or infinity")
-        if name.endswith("running_var") and smallest < 0:
-            raise StateError(f"{name!r} of client {client!r} holds a negative variance")
 
 
-def _extremes(values: Mapping[str, torch.Tensor]) -> dict[str, tuple[float, float]]:
-    """The largest absolute value of each tensor, and the smallest of a variance; the device is asked only once."""
-    if not values:
-        return {}
-    largest = torch._foreach_norm([value.detach() for value in values.values()], math.inf)
-    smallest = [value.min() if name.endswith("running_var") else largest[0] for name, value in values.items()]
-    kind = max((value.dtype for value in values.values()), key=lambda dtype: dtype.itemsize)
-    found = torch.stack([value.to(kind) for value in (*largest, *smallest)]).tolist()
-    return dict(zip(values, zip(found, found[len(values) :], strict=False), strict=True))
+def impossible(states: Mapping[str, Mapping[str, torch.Tensor]]) -> dict[str, str]:
+    """What is wrong with the numbers of a client, for each with which something is; the device is asked only once."""
+    floats = [
+        (client, name, value.detach())
+        for client, state in states.items()
+        for name, value in state.items()
+        if value.is_floating_point() and value.numel()
+    ]
+    variances = [(client, name, value) for client, name, value in floats if name.endswith("running_var")]
+    largest = torch._foreach_norm([value for _, _, value in floats], math.inf) if floats else ()
+    below = torch._foreach_max(torch._foreach_neg([value for _, _, value in variances])) if variances else ()
+    found = _numbers([*largest, *below])
+    wrong: dict[str, str] = {}
+    for (client, name, _), number in zip([*floats, *variances], found, strict=True):
+        if not math.isfinite(number):
+            wrong.setdefault(client, f"{name!r} of client {client!r} holds NaN or infinity")
+    for (client, name, _), number in zip(variances, found[len(floats) :], strict=True):
+        if number > 0:
+            wrong.setdefault(client, f"{name!r} of client {client!r} holds a negative variance")
+    return wrong
+
+
+def _numbers(scalars: list[torch.Tensor]) -> list[float]:
+    """The values of tensors of one number each."""
+    if not scalars:
+        return []
+    kinds = {scalar.dtype for scalar in scalars}
+    if len(kinds) > 1:
+        widest = max(kinds, key=lambda kind: kind.itemsize)
+        scalars = [scalar.to(widest) for scalar in scalars]
+    values: list[float] = torch.stack(scalars).tolist()
+    return values
 
 
 def size_of(states: Mapping[str, State]) -> int:

@@ -51,7 +51,7 @@ class Registry(Generic[T]):
 
     @property
     def _separator(self) -> str:
-        return "-" if self.kind == "benchmark" else "_"
+        return "-" if self.kind in ("benchmark", "study") else "_"
 
     def get(self, name: str) -> T:
         """The entry called `name`; an unknown name is an error that lists the known ones."""

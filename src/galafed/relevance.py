@@ -43,12 +43,11 @@ def similarity_of_pairs(pairs: Mapping[str, tuple[State, State]]) -> dict[str, f
     loses by it. MDMGB+ does not depend on the "+1"; MDMGB does, and takes it inside the sum.
     """
     present = torch.stack([state["share"] >= RARE for pair in pairs.values() for state in pair]).all(dim=0)
-    result = {}
-    for source in sorted(pairs):
-        r_target, r_source = (state["means"].double() for state in pairs[source])
-        cosine = torch.nn.functional.cosine_similarity(r_target, r_source, dim=-1)
-        result[source] = float(((cosine.clamp(-1, 1) + 1) * present).sum())
-    return result
+    sources = sorted(pairs)
+    r_target, r_source = (torch.stack([pairs[n][k]["means"] for n in sources]).double() for k in (0, 1))
+    cosine = torch.nn.functional.cosine_similarity(r_target, r_source, dim=-1)  # [N, C]
+    sums: list[float] = ((cosine.clamp(-1, 1) + 1) * present).sum(dim=-1).tolist()
+    return dict(zip(sources, sums, strict=True))
 
 
 def similarity_by_class(centroids: Mapping[str, State], *, target: str) -> dict[str, list[float]]:

@@ -14,7 +14,7 @@ from galafed.engines.base import engines
 from galafed.federation import Engine
 from galafed.messages import Failure, Job, Reply
 from galafed.model import State
-from galafed.work import Fit
+from galafed.work import Fit, Sweep
 
 if TYPE_CHECKING:
     from galafed.client import Client
@@ -63,11 +63,27 @@ class Stacked(Engine):
 
     def _chunks(self, jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
         """Jobs that are done together: as many as fit, and not so many that a worker has nothing to do."""
-        size = 1
-        if isinstance(jobs[0].task.work, Fit):
-            size = self._at_once or min(self._fitting(jobs[0].task.work), -(-len(jobs) // len(self._workers)))
-        for start in range(0, len(jobs), size):
-            yield jobs[start : start + size]
+        work, share = jobs[0].task.work, -(-len(jobs) // len(self._workers))
+        if isinstance(work, Fit):
+            size = self._at_once or min(self._fitting(work), share)
+            yield from (jobs[start : start + size] for start in range(0, len(jobs), size))
+            return
+        yield from self._passes(work, jobs, share)
+
+    def _passes(self, work: Sweep, jobs: Sequence[Job], share: int) -> Iterator[Sequence[Job]]:
+        """Jobs of a sweep whose images fit in one pass, at most `share` of them."""
+        from galafed.stacking.sweeping import images_at_once
+
+        most, images = images_at_once(work, self.bench), 0
+        chunk: list[Job] = []
+        for job in jobs:
+            count = len(self.clients[job.client].data)
+            if chunk and (images + count > most or len(chunk) == share):
+                yield chunk
+                chunk, images = [], 0
+            chunk.append(job)
+            images += count
+        yield chunk
 
     def _each(self, chunks: Sequence[Sequence[Job]]) -> Iterator[list[Answer]]:
         """The answers to each chunk as they come; without threads where there is one worker only."""

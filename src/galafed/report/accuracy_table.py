@@ -21,7 +21,7 @@ Record = Mapping[str, Any]
 def write_table(
     folder: Path, done: Done, *, title: str, about: str, made: Mapping[str, Any], lower_bound: Mapping[str, str]
 ) -> Sequence[Path]:
-    """table.json with every cell, table.md to read, runs.jsonl with the summary of every run.
+    """table.json with every cell, table.md to read.
 
     `lower_bound` tells of a row which other one it should not fall below.
     """
@@ -40,11 +40,9 @@ def write_table(
     )
     folder.mkdir(parents=True, exist_ok=True)
     text = "\n".join([f"# {title}", "", intro, *_tables(records), *_behind(records, lower_bound), ""])
-    lines = [json.dumps({key: value for key, value in s.items() if key != "run"}) for _, _, s in done]
     content = {
         "table.json": json.dumps(records, indent=1) + "\n",
         "table.md": text,
-        "runs.jsonl": "\n".join(lines) + "\n",
     }
     for name, value in content.items():
         write_atomically(folder / name, value.encode())

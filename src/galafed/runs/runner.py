@@ -24,6 +24,7 @@ from galafed.runs.checkpoint import Checkpoint
 from galafed.runs.evaluation import Evaluation
 from galafed.runs.files import explained, new_folder, remove_leftovers, write_atomically, write_durably
 from galafed.runs.folders import CONFIG, DONE, LOCK, METRICS, SUMMARY, check_free, load_config
+from galafed.runs.garbage import spared
 from galafed.runs.phases import PhaseClock
 from galafed.runs.profile import take_profile
 from galafed.runs.selection import selected
@@ -125,7 +126,7 @@ def _rounds(config: Run, folder: Path, assembly: Assembly, state: Checkpoint, ob
     observer.started(config, folder, state.history, assembly.notes)
     on_device = _to(state.model, assembly.device)
     state = Checkpoint(**{**vars(state), "model": on_device})
-    with contextlib.closing(federation):
+    with contextlib.closing(federation), spared():
         for number in range(state.rounds_done, config.rounds):
             started = time.perf_counter()
             clock.start()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from galafed.loops import Bench
+from galafed.loops import Bench, Images
+from galafed.stacking import kernels
+from galafed.stacking.kernels.gather import gather, gathers, scale_of
 from galafed.stacking.stack import Stack
 from galafed.stacking.twins import CannotStack
-from galafed.work import States
+from galafed.work import Batch, States
 
 SWEEP = 8192
 """Images a GPU passes over at once."""
@@ -33,6 +37,18 @@ class FusedBench(Bench):
         for part, state in states.items():
             pool[part].load([state])
         return {part: pool[part].window(0, 1) for part in states}
+
+    def batch(
+        self, data: Images, index: Tensor | slice, *, labelled: bool, rows: Mapping[str, Tensor] | None = None
+    ) -> Batch:
+        if not isinstance(index, Tensor) or not gathers(self.network):
+            return super().batch(data, index, labelled=labelled, rows=rows)
+        known = data.labels if labelled else None
+        order, start = index.view(1, 1, -1), torch.zeros(1, dtype=torch.int64, device=self.device)
+        scale = scale_of(self.network, self.device)
+        images, labels = gather(data.images, known, order, start, *scale, kernels.LOW)
+        own = {name: values[index] for name, values in (rows or {}).items()}
+        return Batch(images[0], None if labels is None else labels[0], rows=own)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -4,73 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from galafed.networks.layers import Dropout
 from galafed.stacking import kernels
-from galafed.stacking.graphs import background
-from galafed.stacking.kernels.conv import Convolution, fits
-from galafed.stacking.kernels.linear import Product, descend
+from galafed.stacking.kernels.conv import fits
+from galafed.stacking.kernels.narrow import NarrowLinear, narrow
 from galafed.stacking.kernels.pooling import NormReluPool, pooled
-from galafed.stacking.kernels.rows import MOST_ROWS, Mask, NormReluMask, StackedMask
-from galafed.stacking.layers import StackedDropout, StackedLinear
+from galafed.stacking.kernels.rows import MOST_ROWS, Mask, NormReluMask, StackedMask, normalised
+from galafed.stacking.layers import StackedDropout
+from galafed.stacking.low import LowConv2d, LowLinear
 from galafed.stacking.twins import Twin, twin
-from galafed.work import Sgd
 
 Apply = Callable[[Tensor], Tensor]
-
-
-class LowLinear(StackedLinear):
-    """A fully connected layer with a copy of its weights in low precision, which the optimiser keeps up to date.
-
-    The backward pass does not form the weights' gradient; it leaves its two factors in `pending`, and `descend` makes
-    gradient and step of them in one pass over the weights. That pass is bound by memory and convolutions are not, so
-    on a GPU it runs in the background until the weights are needed again.
-    """
-
-    low: Tensor
-
-    def __init__(self, layer: nn.Linear, count: int) -> None:
-        super().__init__(layer, count)
-        self.pending: list[tuple[Tensor, Tensor]] = []
-        self.unused: torch.cuda.Event | None = None
-        """From here on the backward pass needs the weights no more."""
-        self._descending: tuple[torch.cuda.Event, tuple[Tensor, Tensor]] | None = None
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.product(x, self.bias)
-
-    def product(self, x: Tensor, bias: Tensor | None) -> Tensor:
-        """x wᵀ + bias."""
-        self.settle()
-        result: Tensor = Product.apply(x.to(self.low.dtype), self.weight, bias, self)
-        return result
-
-    def descend(self, momentum: Tensor, rate: Tensor, sgd: Sgd) -> None:
-        """One step of the weights, with the gradient the backward pass left."""
-        factors = zip(*self.pending, strict=True)
-        x, dy = self.pending[0] if len(self.pending) == 1 else (torch.cat(each, dim=1) for each in factors)
-        self.pending.clear()
-        weight = cast(Tensor, self.weight).data
-        numbers = {"mu": sgd.momentum, "decay": sgd.weight_decay}
-        if self.unused is None:
-            descend(x, dy, weight, momentum, self.low, rate, **numbers)
-            return
-        side = background(x.device)
-        side.wait_event(self.unused)
-        with torch.cuda.stream(side):
-            descend(x, dy, weight, momentum, self.low, rate, **numbers)
-        # The factors must not be freed before the foreground has waited: their memory would be used again.
-        self._descending = (side.record_event(), (x, dy))
-
-    def settle(self) -> None:
-        """Wait until the weights are up to date."""
-        if self._descending is not None:
-            torch.cuda.current_stream(self.low.device).wait_event(self._descending[0])
-            self._descending = None
 
 
 class FusedSequential(nn.Sequential):
@@ -89,23 +38,28 @@ class FusedSequential(nn.Sequential):
 
 def fused_sequence(module: nn.Sequential, count: int) -> nn.Module:
     """The twin of a sequence, with fused layers where the pattern is known."""
-    layers = {name: fused_twin(child, count) for name, child in module.named_children()}
-    originals, twins = list(module.children()), list(layers.values())
+    names: list[str] = list(module._modules)
+    originals: list[Any] = list(module.children())
+    layers: dict[str, nn.Module] = {}
     plan: list[Apply] = []
-    while twins:
-        kinds = tuple(type(layer) for layer in originals[:4])
-        if kinds == CONVOLUTION[:4] and fits(originals[0]) and _pools_like_kernel(originals[3]):
-            flat = tuple(type(layer) for layer in originals[:5]) == CONVOLUTION
-            plan.append(partial(convolve_norm_relu_pool, twins[0], twins[1], flat))
-            taken = 5 if flat else 4
-        elif kinds[:3] == PERCEPTRON[:3]:
-            mask = twins[3] if kinds == PERCEPTRON else None
-            plan.append(partial(product_norm_relu_mask, twins[0], twins[1], mask))
-            taken = 3 if mask is None else 4
+    while names:
+        kinds = tuple(type(layer) for layer in originals[:5])
+        if kinds[:4] == CONVOLUTION[:4] and fits(originals[0]) and _pools_like_kernel(originals[3]):
+            taken = 5 if kinds == CONVOLUTION else 4
+            twins: list[nn.Module] = [
+                LowConv2d(originals[0], count),
+                *(fused_twin(layer, count) for layer in originals[1:taken]),
+            ]
+            plan.append(partial(convolve_norm_relu_pool, twins[0], twins[1], taken == 5))
+        elif kinds[:3] == PERCEPTRON[:3] and not narrow(originals[0]):
+            taken = 4 if kinds[:4] == PERCEPTRON else 3
+            twins = [fused_twin(layer, count) for layer in originals[:taken]]
+            plan.append(partial(product_norm_relu_mask, twins[0], twins[1], twins[3] if taken == 4 else None))
         else:
+            taken, twins = 1, [fused_twin(originals[0], count)]
             plan.append(twins[0])
-            taken = 1
-        del originals[:taken], twins[:taken]
+        layers |= zip(names[:taken], twins, strict=True)
+        del originals[:taken], names[:taken]
     return FusedSequential(layers, plan)
 
 
@@ -123,7 +77,12 @@ class FusedDropout(StackedDropout):
         return result
 
 
-FUSED: dict[type[nn.Module], Twin] = {nn.Sequential: fused_sequence, nn.Linear: LowLinear, Dropout: FusedDropout}
+def fused_linear(layer: nn.Linear, count: int) -> nn.Module:
+    """The twin of a fully connected layer, by its size."""
+    return NarrowLinear(layer, count) if narrow(layer) else LowLinear(layer, count)
+
+
+FUSED: dict[type[nn.Module], Twin] = {nn.Sequential: fused_sequence, nn.Linear: fused_linear, Dropout: FusedDropout}
 
 
 def fused_twin(module: nn.Module, count: int) -> nn.Module:
@@ -134,7 +93,7 @@ def fused_twin(module: nn.Module, count: int) -> nn.Module:
 def convolve_norm_relu_pool(convolution: Any, norm: Any, flat: bool, x: Tensor) -> Tensor:
     """Convolution, BatchNorm, ReLU, max-pool and, if `flat`, flattening."""
     x = x.permute(0, 1, 3, 4, 2).to(kernels.LOW).contiguous()  # no copy where channels are last already
-    y, sums = Convolution.apply(x, convolution.weight, convolution.bias, norm.training)
+    y, sums = convolution.convolve(x, norm_follows=norm.training)
     if norm.training:
         result: Tensor = NormReluPool.apply(
             y, sums, norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.num_batches_tracked,
@@ -142,12 +101,15 @@ def convolve_norm_relu_pool(convolution: Any, norm: Any, flat: bool, x: Tensor) 
         )  # fmt: skip
     else:
         deviation = (norm.running_var + norm.eps).rsqrt()
-        result, _ = pooled(y, norm.running_mean, deviation, norm.weight, norm.bias, flat)
+        result, _ = pooled(y, norm.running_mean, deviation, norm.weight, norm.bias, flat, places=False)
     return result if flat else result.permute(0, 1, 4, 2, 3)
 
 
 def product_norm_relu_mask(linear: Any, norm: Any, mask: Any, x: Tensor) -> Tensor:
     """A fully connected layer, BatchNorm, ReLU and, where there is one, dropout."""
+    if not (norm.training or torch.is_grad_enabled()):
+        statistics = (norm.running_mean, norm.running_var)
+        return normalised(linear.product(x, None), linear.bias, *statistics, norm.weight, norm.bias, norm.eps)
     if not norm.training or x.shape[1] > MOST_ROWS:
         y: Tensor = norm(linear(x)).relu()
         return y if mask is None else mask(y)
@@ -160,9 +122,9 @@ def product_norm_relu_mask(linear: Any, norm: Any, mask: Any, x: Tensor) -> Tens
     return result
 
 
-def low_layers(module: nn.Module) -> dict[str, LowLinear]:
+def low_layers(module: nn.Module) -> dict[str, LowLinear | LowConv2d]:
     """The layers of a module that keep their weights in low precision too, by name."""
-    return {name: layer for name, layer in module.named_modules() if isinstance(layer, LowLinear)}
+    return {name: layer for name, layer in module.named_modules() if isinstance(layer, LowLinear | LowConv2d)}
 
 
 def _pools_like_kernel(layer: Any) -> bool:

@@ -6,7 +6,8 @@ nothing; on a GPU it is recorded once as a CUDA graph and replayed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import cast
 
 import torch
@@ -14,10 +15,13 @@ from torch import Tensor, nn
 
 from galafed.loops import Bench, set_modes
 from galafed.networks.layers import dropouts
+from galafed.stacking import kernels
 from galafed.stacking.graphs import Recorded
 from galafed.stacking.resident import Resident
 from galafed.stacking.stack import Stack
 from galafed.work import Batch, Fit, Mixed, Step
+
+Losses = Callable[[Mapping[str, Tensor], Batch], Tensor]
 
 
 class Draws:
@@ -73,6 +77,7 @@ class Lane:
             for name in updated
             for path, layer in stacks[name].low_layers(self._modules[name]).items()
         ]
+        self._losses = [self._losses_of(step) for step in work.steps]
         self._recorded = Recorded(self._step, self._settle, device, records=bench.compiles and device.type == "cuda")
 
     def run(self, draws: Draws, rate: float) -> float:
@@ -95,8 +100,9 @@ class Lane:
         batch = self._batch()
         for number, step in enumerate(self._work.steps):
             for name, keys in self._keys.items():
+                key = keys.index_select(0, self._cursor)[0, number]
                 for layer in dropouts(self._modules[name]):
-                    layer.key = keys.index_select(0, self._cursor)[0, number]
+                    layer.key = key
             self.losses[number].add_(self._move(number, step, batch).detach())
         self._cursor += 1
 
@@ -115,7 +121,7 @@ class Lane:
         for name, module in self._modules.items():
             module.requires_grad_(name in step.update)
         with torch.set_grad_enabled(bool(step.update)):
-            losses = losses_of(step, self._bench.forward(self._modules, step.outputs, batch), batch)  # [n]
+            losses = self._losses[number](self._bench.forward(self._modules, step.outputs, batch), batch)  # [n]
         if step.update:
             moving = [p for name in step.update for p in self._modules[name].parameters()]
             gradients = torch.autograd.grad(losses, moving, self._ones, allow_unused=True)
@@ -126,6 +132,15 @@ class Lane:
             self._optimisers[number].zero_grad(set_to_none=True)
             self._descend(step)
         return losses
+
+    def _losses_of(self, step: Step) -> Losses:
+        """A function from outputs and batch to the losses of all clients: a kernel if there is one for the loss."""
+        if kernels.usable(self._bench) and not self._work.mixup:
+            from galafed.stacking.kernels.losses import MOST_CLASSES, twin_of  # needs triton
+
+            if self._bench.network.classes <= MOST_CLASSES and (found := twin_of(step)):
+                return found
+        return partial(losses_of, step)
 
     def _descend(self, step: Step) -> None:
         """The step of the layers whose gradients are formed in the same pass."""

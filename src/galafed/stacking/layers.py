@@ -18,9 +18,11 @@ from galafed.networks.layers import Dropout, keep_mask
 
 def each_client(function: Callable[..., Tensor], x: Tensor, *stacked: Tensor | None) -> Tensor:
     """function(x_k, …) for every client k; the results [n, B, …] keep channels last."""
-    results = [function(x[k], *(None if value is None else value[k] for value in stacked)) for k in range(x.shape[0])]
-    if len(results) == 1:  # no copy
-        return results[0].unsqueeze(0)
+    if len(x) == 1:  # no copy, neither forward nor backward
+        return function(x.squeeze(0), *(None if value is None else value.squeeze(0) for value in stacked)).unsqueeze(0)
+    # Apart by unbind: the gradient of x[k] would be a tensor as large as x, of zeros but for k.
+    own = [[None] * len(x) if value is None else value.unbind() for value in stacked]
+    results = [function(*each) for each in zip(x.unbind(), *own, strict=True)]
     if results[0].dim() != 4:
         return torch.stack(results)
     return torch.stack([y.permute(0, 2, 3, 1) for y in results]).permute(0, 1, 4, 2, 3)

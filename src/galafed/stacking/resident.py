@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from galafed.loops import Bench, Images
-from galafed.networks.base import Network, channels
 from galafed.stacking import kernels
 from galafed.work import Batch
 
@@ -24,7 +23,6 @@ class Resident:
             torch.full((len(images),), NO_LABEL) if images.labels is None else images.labels for images in data.values()
         ]
         self._labels = torch.cat(unlabelled).to(device)
-        self._normal: tuple[Tensor, Tensor] | None = None
         self.first: dict[str, int] = {}
         self.data: dict[str, Images] = {}
         place = 0
@@ -38,21 +36,14 @@ class Resident:
 
     def batch(self, bench: Bench, order: Tensor, cursor: Tensor, *, labelled: bool) -> Batch:
         """The images with the numbers order[cursor] of [steps, n, B], normalised on the device: [n, B, 3, h, w]."""
-        if kernels.usable(bench) and type(bench.network).prepare is Network.prepare:
-            from galafed.stacking.kernels.gather import gather  # needs triton
+        if kernels.usable(bench):
+            from galafed.stacking.kernels.gather import gather, gathers, scale_of  # needs triton
 
-            images, labels = gather(self._images, self._labels, order, cursor, *self._scale(bench), kernels.LOW)
-            return Batch(images, labels if labelled else None)
+            if gathers(bench.network):
+                scale = scale_of(bench.network, bench.device)
+                known = self._labels if labelled else None
+                return Batch(*gather(self._images, known, order, cursor, *scale, kernels.LOW))
         index = order.index_select(0, cursor)[0]
         flat = index.flatten()
         images = bench.network.prepare(self._images[flat], bench.dtype).unflatten(0, index.shape)  # type: ignore[no-untyped-call]
         return Batch(images, self._labels[flat].view(index.shape) if labelled else None)
-
-    def _scale(self, bench: Bench) -> tuple[Tensor, Tensor]:
-        """Of red, green and blue: what a pixel's value is multiplied with, and what is added."""
-        if self._normal is None:
-            mean, deviation = channels(bench.network.mean), channels(bench.network.deviation)
-            factors = [1 / (255 * d) for d in deviation]
-            offsets = [-m / d for m, d in zip(mean, deviation, strict=True)]
-            self._normal = (torch.tensor(factors, device=bench.device), torch.tensor(offsets, device=bench.device))
-        return self._normal

@@ -33,6 +33,10 @@ class Stack:
         self.low: State = {}
         self._kernels = kernels.usable(bench)
         self._windows: dict[tuple[int, int], nn.Module] = {}
+        for path, layer in self.low_layers(self._twin(module, 1)).items():
+            name = f"{path}.weight"
+            self.values[name] = layer.lay(self.values[name])
+            self.low[name] = torch.empty_like(self.values[name], dtype=kernels.LOW)
 
     def load(self, states: Sequence[State]) -> None:
         """Take the states of the clients, one each."""
@@ -84,17 +88,14 @@ class Stack:
         """The layers of a window that keep their weights in low precision too, by name; none without kernels."""
         if not self._kernels:
             return {}
-        from galafed.stacking.fused import low_layers
+        from galafed.stacking.fused import low_layers  # needs triton
 
         return dict(low_layers(module))
 
     def _look_low(self, module: nn.Module, start: int, stop: int) -> None:
         """Give layers that compute in low precision their window at the copies of their weights."""
         for path, layer in self.low_layers(module).items():
-            name = f"{path}.weight"
-            if name not in self.low:
-                self.low[name] = self.values[name].to(kernels.LOW)
-            layer.low = self.low[name][start:stop]
+            layer.keep(self.low[f"{path}.weight"][start:stop])
 
     def _look(self, module: nn.Module, views: Mapping[str, Tensor]) -> None:
         for name, view in views.items():
@@ -109,5 +110,5 @@ class Stack:
 
 
 def _apart(values: State, count: int) -> list[State]:
-    copies = {name: value.clone() for name, value in values.items()}
+    copies = {name: value.clone(memory_format=torch.contiguous_format) for name, value in values.items()}
     return [{name: value[k] for name, value in copies.items()} for k in range(count)]

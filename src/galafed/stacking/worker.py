@@ -11,11 +11,11 @@ from galafed.client import Begun, Client
 from galafed.loops import Bench, require
 from galafed.messages import Failure, Job, Reply
 from galafed.stacking import kernels
-from galafed.stacking.bench import FusedBench
 from galafed.stacking.fitting import Member, Workspace
 from galafed.stacking.resident import Resident
+from galafed.stacking.sweeping import images_at_once, shares_passes, sweep_together
 from galafed.stacking.twins import CannotStack
-from galafed.work import Fit
+from galafed.work import Fit, Sweep
 
 Answer = Reply | Failure
 
@@ -26,9 +26,7 @@ class Worker:
     def __init__(
         self, bench: Bench, resident: Resident, clients: Mapping[str, Client], seed: int, notice: Callable[[str], None]
     ) -> None:
-        low = (bench.network, bench.device, bench.dtype, bench.products)
-        fused = kernels.usable(bench)  # in either case with modules of its own
-        self.bench = FusedBench(*low, compiles=True) if fused else replace(bench)
+        self.bench = _own(bench)
         self._workspace = Workspace(self.bench, resident, notice)
         self._clients = clients
         self._seed = seed
@@ -49,7 +47,7 @@ class Worker:
             return answers
         work = ready[0].job.task.work
         if not isinstance(work, Fit):
-            return answers + [self._alone(begun) for begun in ready]
+            return answers + [answer for group in _with_one_model(ready) for answer in self._sweep(work, group)]
         try:
             fitted = self._workspace.fit(work, [self._member(begun) for begun in ready])
         except CannotStack as reason:
@@ -63,6 +61,17 @@ class Worker:
             else:
                 answers.append(client.finish(begun.job, result, share))
         return answers
+
+    def _sweep(self, work: Sweep, group: Sequence[Begun]) -> list[Answer]:
+        """Answers of clients that were sent the same model."""
+        started = time.perf_counter()
+        data = [self._clients[begun.job.client].data for begun in group]
+        if len(group) == 1 or not shares_passes(work) or sum(map(len, data)) > images_at_once(work, self.bench):
+            return [self._alone(begun) for begun in group]
+        found = sweep_together(work, self.bench, data, group[0].states)
+        share = (time.perf_counter() - started) / len(group)
+        pairs = zip(group, found, strict=True)
+        return [self._clients[begun.job.client].finish(begun.job, swept, share) for begun, swept in pairs]
 
     def _alone(self, begun: Begun) -> Answer:
         return self._clients[begun.job.client].carry_out(begun, self.bench, time.perf_counter())
@@ -79,3 +88,20 @@ class Worker:
     def _member(self, begun: Begun) -> Member:
         client = self._clients[begun.job.client]
         return Member(client.name, begun.states, begun.momentum, begun.stream)
+
+
+def _own(bench: Bench) -> Bench:
+    """A bench with modules of its own, on kernels where they can be used."""
+    if not kernels.usable(bench):
+        return replace(bench)
+    from galafed.stacking.bench import FusedBench  # needs triton
+
+    return FusedBench(bench.network, bench.device, bench.dtype, bench.products, compiles=True)
+
+
+def _with_one_model(ready: Sequence[Begun]) -> list[list[Begun]]:
+    """The jobs of each model; clients in this process that hold the same model hold the same tensors."""
+    groups: dict[tuple[int, ...], list[Begun]] = {}
+    for begun in ready:
+        groups.setdefault(tuple(id(begun.states[name]) for name in sorted(begun.states)), []).append(begun)
+    return list(groups.values())

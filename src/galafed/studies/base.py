@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-import tomli_w
-
 from galafed.config import Run
-from galafed.errors import GalafedError
 from galafed.registry import Registry
-from galafed.report.words import duration
-from galafed.runs.files import write_atomically
-from galafed.runs.records import finished, record
+from galafed.runs import archive
+from galafed.runs.sharing import carry_out
 
 
 @dataclass(frozen=True)
@@ -48,51 +40,53 @@ studies: Registry[type[Study]] = Registry("study", "galafed.studies")
 
 
 def reproduce(
-    name: str, *, minutes: float, jobs: int, out: Path, work: Path, say: Callable[[str], None]
+    name: str,
+    *,
+    minutes: float,
+    jobs: int,
+    place: Mapping[str, Any],
+    out: Path,
+    work: Path,
+    say: Callable[[str], None],
 ) -> Sequence[Path]:
-    """Run what is missing, `jobs` at a time, for at most `minutes`, then write the study's table from the summaries."""
+    """Run what was not measured yet, `jobs` at a time, for at most `minutes`, then write the study's table.
+
+    `place` overrides where runs are done (device, engine); what they do stays.
+    """
     study = studies.get(name)()
     cells = study.cells()
-    missing = [cell for cell in cells if not is_done(work / cell.run.run_name)]
-    say(f"{study.title}: {len(cells)} runs, {len(cells) - len(missing)} done, {len(missing)} to do")
-    deadline = time.monotonic() + 60 * minutes if minutes else float("inf")
-    started, count = time.monotonic(), 0
-    with ThreadPoolExecutor(jobs) as pool:
-        futures = [pool.submit(carry_out, cell.run, work / cell.run.run_name, deadline) for cell in missing]
-        for future in as_completed(futures):
-            result = future.result()
-            if result is None:
-                continue
-            count += 1
-            left = (time.monotonic() - started) / count * (len(missing) - count)
-            say(f"{count}/{len(missing)}  {result}  left {duration(left)}")
-    done = [(c, finished(work / c.run.run_name)) for c in cells if is_done(work / c.run.run_name)]
+    measured = archive.read(out / name)
+    for other in studies.names():  # a run may belong to several studies
+        found = archive.read(out / other)
+        measured |= {key: found[key] for cell in cells if (key := archive.recipe(cell.run)) in found}
+    missing = [cell for cell in cells if archive.recipe(cell.run) not in measured]
+    say(f"{study.title}: {len(cells)} runs, {len(cells) - len(missing)} measured, {len(missing)} to do")
+    # Seed after seed, so that a study that is cut short has whole tables with fewer seeds.
+    todo = sorted((cell.run for cell in missing if not _done(work, cell)), key=lambda run: run.seed)
+    carry_out(todo, work, jobs=jobs, minutes=minutes, place=place, say=say)
+    new = {archive.recipe(cell.run): archive.of_run(work / cell.run.run_name) for cell in missing if _done(work, cell)}
+    measured |= new
+    done = [(cell, measured[key]) for cell in cells if (key := archive.recipe(cell.run)) in measured]
     if len(done) < len(cells):
         say(f"{len(cells) - len(done)} runs are still missing; the table shows what there is")
-    return study.write(out / name, done, command=f"gala reproduce {name}")
+    written = archive.write(out / name, measured.values()) if measured else None
+    command = f"gala reproduce {name}"
+    return [*study.write(out / name, done, command=command), *([written] if written else [])]
 
 
-def is_done(folder: Path) -> bool:
-    """Whether the run in a folder came to its end."""
-    return (folder / "done").exists()
+def progress(out: Path) -> list[dict[str, Any]]:
+    """Every study and how much of it was measured."""
+    rows = []
+    for name in studies.names():
+        cells = studies.get(name)().cells()
+        measured = archive.read(out / name)
+        count = sum(archive.recipe(cell.run) in measured for cell in cells)
+        rows.append({"name": name, "measured": count, "runs": len(cells), "title": studies.get(name).title})
+    return rows
 
 
-def carry_out(run: Run, folder: Path, deadline: float) -> str | None:
-    """One run in a process of its own, so that a study uses every core and no run disturbs another."""
-    if time.monotonic() > deadline:
-        return None
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    config = folder.with_suffix(".toml")
-    write_atomically(config, tomli_w.dumps(run.to_dict()).encode())
-    command = [sys.executable, "-m", "galafed", "run", "--config", str(config), "--out", str(folder)]
-    environment = os.environ | {"OMP_NUM_THREADS": str(run.threads)}
-    process = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)  # noqa: S603
-    config.unlink(missing_ok=True)
-    if process.returncode:
-        raise GalafedError(
-            f"{folder}: its run ended with exit code {process.returncode}: {process.stderr.strip()[-500:]}"
-        )
-    return f"{folder.name}  {100 * record(folder)['accuracy']['last']:.1f} %"
+def _done(work: Path, cell: Cell) -> bool:
+    return (work / cell.run.run_name / "done").exists()
 
 
 def commit() -> str:

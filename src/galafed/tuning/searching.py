@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,9 @@ from galafed.config import Run, resolve
 from galafed.errors import ConfigError
 from galafed.registry import unknown
 from galafed.runs.files import write_atomically
+from galafed.runs.folders import DONE
 from galafed.runs.records import finished
-from galafed.studies.base import carry_out, is_done
+from galafed.runs.sharing import carry_out
 from galafed.tuning.criteria.base import criteria
 
 TAUS = (0.3, 1.0, 3.0)
@@ -66,12 +66,9 @@ def tune(
     tried: Sequence[Candidate], *, criterion: str, work: Path, out: Path, jobs: int, say: Callable[[str], None]
 ) -> Path:
     """Run what is missing, judge every run, write tune.json and best.toml into `out`, and say what was picked."""
-    missing = [candidate for candidate in tried if not is_done(work / candidate.run.run_name)]
+    missing = [c.run for c in tried if not (work / c.run.run_name / DONE).exists()]
     say(f"{len(tried)} runs, {len(tried) - len(missing)} done, {len(missing)} to do")
-    with ThreadPoolExecutor(jobs) as pool:
-        futures = [pool.submit(carry_out, c.run, work / c.run.run_name, float("inf")) for c in missing]
-        for count, future in enumerate(as_completed(futures), 1):
-            say(f"{count}/{len(missing)}  {future.result()}")
+    carry_out(missing, work, jobs=jobs, minutes=0, place={}, say=say)
 
     from galafed.tuning.judging import judge, oracle, pick
 

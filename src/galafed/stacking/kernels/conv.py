@@ -13,7 +13,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from galafed.stacking.kernels import zeros
+from galafed.stacking.kernels import FEW, zeros
+from galafed.stacking.kernels.conv_gradient import gradient_in_parts
 
 
 @triton.jit
@@ -67,48 +68,6 @@ def _correlate(
 
 
 @triton.jit
-def _weight_gradient(
-    x,
-    dy,
-    out,
-    pixels,
-    height,
-    width,
-    per_part,
-    I: tl.constexpr,
-    O: tl.constexpr,
-    K: tl.constexpr,
-    TAPS: tl.constexpr,
-    BP: tl.constexpr,
-):
-    """out[part, tap, i, o] = Σ_p x[p + tap, i] dy[p, o] over one part of the pixels, for TAPS taps at a time."""
-    client = tl.program_id(2).to(tl.int64)
-    part = tl.program_id(1)
-    m = tl.arange(0, TAPS * I)
-    i = m % I
-    tap = tl.program_id(0) * TAPS + m // I
-    down = tap // K - K // 2
-    right = tap % K - K // 2
-    o = tl.arange(0, O)
-    x += client * pixels * I
-    dy += client * pixels * O
-    total = tl.zeros((TAPS * I, O), dtype=tl.float32)
-    for start in range(part * per_part, part * per_part + per_part, BP):
-        p = start + tl.arange(0, BP)
-        row = (p // width) % height
-        column = p % width
-        b = tl.load(dy + p[:, None] * O + o[None, :], mask=(p < pixels)[:, None], other=0.0)
-        r = row[:, None] + down[None, :]
-        c = column[:, None] + right[None, :]
-        here = (r >= 0) & (r < height) & (c >= 0) & (c < width) & (p < pixels)[:, None] & (tap < K * K)[None, :]
-        place = (p[:, None] + down[None, :] * width + right[None, :]) * I + i[None, :]
-        a = tl.load(x + place, mask=here, other=0.0)
-        total = tl.dot(tl.trans(a), b, total)
-    place = ((client * tl.num_programs(1) + part) * K * K * I * O) + (tap * I + i)[:, None] * O + o[None, :]
-    tl.store(out + place, total, mask=(tap < K * K)[:, None])
-
-
-@triton.jit
 def _correlate_few(
     x, w, bias, y, sums, pixels, height, width, I: tl.constexpr, O: tl.constexpr, K: tl.constexpr,
     BIAS: tl.constexpr, SUMS: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr,
@@ -132,93 +91,39 @@ def _correlate_few(
     _finish(tl.dot(a, b), bias, y, sums, client, p, p < pixels, pixels, O, BIAS, SUMS)
 
 
-@triton.jit
-def _weight_gradient_few(
-    x,
-    dy,
-    out,
-    pixels,
-    height,
-    width,
-    per_part,
-    I: tl.constexpr,
-    O: tl.constexpr,
-    K: tl.constexpr,
-    BP: tl.constexpr,
-    BK: tl.constexpr,
-):
-    """`_weight_gradient` for very few input channels."""
-    client = tl.program_id(1).to(tl.int64)
-    part = tl.program_id(0)
-    o = tl.arange(0, O)
-    k = tl.arange(0, BK)
-    tap = k // I
-    down = tap // K - K // 2
-    right = tap % K - K // 2
-    x += client * pixels * I
-    dy += client * pixels * O
-    total = tl.zeros((BK, O), dtype=tl.float32)
-    for start in range(part * per_part, part * per_part + per_part, BP):
-        p = start + tl.arange(0, BP)
-        row = (p // width) % height
-        column = p % width
-        b = tl.load(dy + p[:, None] * O + o[None, :], mask=(p < pixels)[:, None], other=0.0)
-        r = row[:, None] + down[None, :]
-        c = column[:, None] + right[None, :]
-        here = (r >= 0) & (r < height) & (c >= 0) & (c < width) & (p < pixels)[:, None] & (k < K * K * I)[None, :]
-        place = (p[:, None] + down[None, :] * width + right[None, :]) * I + (k % I)[None, :]
-        a = tl.load(x + place, mask=here, other=0.0)
-        total = tl.dot(tl.trans(a), b, total)
-    place = (client * tl.num_programs(0) + part) * K * K * I * O + k[:, None] * O + o[None, :]
-    tl.store(out + place, total, mask=(k < K * K * I)[:, None])
-
-
-@triton.jit
-def _collect(parts, out, count, size, I: tl.constexpr, O: tl.constexpr, T: tl.constexpr, BLOCK: tl.constexpr):
-    """out[o, i, tap] = Σ over parts of [tap, i, o], in their order."""
-    client = tl.program_id(1).to(tl.int64)
-    e = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = e < size
-    total = tl.zeros((BLOCK,), dtype=tl.float32)
-    for part in range(count):
-        total += tl.load(parts + (client * count + part) * size + e, mask=inside, other=0.0)
-    tap, i, o = e // (I * O), (e // O) % I, e % O
-    tl.store(out + client * size + (o * I + i) * T + tap, total, mask=inside)
-
-
 class Convolution(torch.autograd.Function):
-    """y [N, B, H, W, O] of images x [N, B, H, W, I] and weights [N, O, I, K, K]; beside it (Σ y, Σ y²) of parts of y.
+    """y [N, B, H, W, O] of images x [N, B, H, W, I] and a layer's weights `low`; beside it (Σ y, Σ y²) of parts of y.
 
-    `norm_follows`: with batch statistics. The sums are for it, and the bias has no gradient: the mean takes it away.
+    The weights' gradient is left to the layer's `pending`, in parts. `norm_follows`: with batch statistics. The sums
+    are for it, and the bias has no gradient: the mean takes it away.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, norm_follows: bool) -> tuple[Tensor, Tensor]:
-        n, o, i, k, _ = weight.shape
-        w = torch.empty(n, k, k, i, o, dtype=x.dtype, device=x.device)
-        w = w.copy_(weight.permute(0, 3, 4, 2, 1)).view(n, k * k, i, o)
-        ctx.save_for_backward(x, w)
-        ctx.norm_follows = norm_follows
-        y, sums = correlate(x, w, bias, sums=norm_follows)
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, layer: Any, norm_follows: bool
+    ) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(x)
+        ctx.layer, ctx.norm_follows = layer, norm_follows
+        y, sums = correlate(x, layer.low, bias, sums=norm_follows)
         ctx.mark_non_differentiable(sums)
         ctx.set_materialize_grads(False)
         return y, sums
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        x, w = ctx.saved_tensors
+        (x,), w = ctx.saved_tensors, ctx.layer.low
         dy = dy.contiguous()
-        n, _, _, o = w.shape
-        dx = d_weight = d_bias = None
+        n, taps, _, o = w.shape
+        dx = d_bias = None
         if ctx.needs_input_grad[0]:
             if x.shape[-1] < FEW:
                 raise NotImplementedError("few channels are those of images, which have no gradient")
             dx, _ = correlate(dy, w, None, turned=True)
         if ctx.needs_input_grad[1]:
-            d_weight = weight_gradient(x, dy, w.shape[1])
+            ctx.layer.pending.append(gradient_in_parts(x, dy, taps))
         if ctx.needs_input_grad[2]:
             d_bias = zeros(n, o, x.device) if ctx.norm_follows else dy.float().sum(dim=(1, 2, 3))
-        return dx, d_weight, d_bias, None
+        return dx, None, d_bias, None, None
 
 
 def fits(layer: Any) -> bool:
@@ -232,11 +137,6 @@ def fits(layer: Any) -> bool:
 
 TILE = 128
 """Pixels a program takes."""
-PROGRAMS = 264
-"""So many programs keep a GPU busy; with few clients, a sum over pixels is cut into more parts to have them."""
-MOST_PARTS = 64
-FEW = 16
-"""Fewer input channels than this are too few for a product of their own at every tap."""
 
 
 def correlate(
@@ -258,26 +158,3 @@ def correlate(
     else:
         _correlate[(tiles, n)](*shape, turned, TILE, min(i, 64), num_warps=4, num_stages=3)
     return y, parts
-
-
-def weight_gradient(x: Tensor, dy: Tensor, taps: int) -> Tensor:
-    """Σ_p x[p + tap]ᵀ dy[p] for every tap, as weights lie: [N, O, I, K, K] in float32, summed in a fixed order."""
-    n, b, height, width, i = x.shape
-    o, k, pixels = dy.shape[-1], math.isqrt(taps), b * height * width
-    few = i < FEW
-    at_once = 1 if few else 256 // i  # taps
-    pixels_at_once = 128 if few else 64
-    groups = 1 if few else triton.cdiv(taps, at_once)
-    parts = min(max(triton.cdiv(PROGRAMS, groups * n), 4), MOST_PARTS)
-    per_part = triton.cdiv(triton.cdiv(pixels, parts), pixels_at_once) * pixels_at_once
-    out = torch.empty(n, parts, k, k, i, o, device=x.device, dtype=torch.float32)
-    shape = (x, dy, out, pixels, height, width, per_part, i, o, k)
-    if few:
-        depth = triton.next_power_of_2(taps * i)
-        _weight_gradient_few[(parts, n)](*shape, BP=pixels_at_once, BK=depth, num_warps=4, num_stages=2)
-    else:
-        _weight_gradient[(groups, parts, n)](*shape, TAPS=at_once, BP=pixels_at_once, num_warps=8, num_stages=3)
-    result = torch.empty(n, o, i, k, k, device=x.device, dtype=torch.float32)
-    size = taps * i * o
-    _collect[(triton.cdiv(size, 256), n)](out, result, parts, size, i, o, taps, 256)
-    return result

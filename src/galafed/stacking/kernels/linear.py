@@ -80,7 +80,8 @@ class Product(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, layer: Any) -> Tensor:
         ctx.save_for_backward(x)
         ctx.layer = layer
-        y = torch.bmm(x, layer.low.mT)
+        # Rows whose length is no multiple of 8 keep the matrix library from its fast kernels; columns do not.
+        y = torch.bmm(x, layer.low.mT) if layer.low.shape[1] % 8 == 0 else torch.bmm(layer.low, x.mT).mT
         return y if bias is None else y.add_(bias.unsqueeze(1))
 
     @staticmethod

@@ -13,6 +13,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from galafed.stacking.kernels import parts
+
 NOWHERE = tl.constexpr(9)
 """Instead of a place in the window: the largest entry was not positive, so that no gradient comes back."""
 
@@ -63,7 +65,7 @@ def _at(o, c, high, wide, C: tl.constexpr, FLAT: tl.constexpr):
 @triton.jit
 def _pool(
     x, mean, deviation, weight, bias, y, place, outputs, height, width, high, wide,
-    C: tl.constexpr, FLAT: tl.constexpr, BP: tl.constexpr,
+    C: tl.constexpr, FLAT: tl.constexpr, PLACES: tl.constexpr, BP: tl.constexpr,
 ):  # fmt: skip
     """y = max over the window of relu(weight (x - mean) deviation + bias); `place` tells which entry it was."""
     client = tl.program_id(1).to(tl.int64)
@@ -91,7 +93,8 @@ def _pool(
     where = tl.where(best > 0, where, NOWHERE)
     real = (o < outputs)[:, None]
     tl.store(y + _at(o, c, high, wide, C, FLAT), tl.maximum(best, 0.0).to(y.dtype.element_ty), mask=real)
-    tl.store(place + _at(o, c, high, wide, C, False), where.to(tl.uint8), mask=real)
+    if PLACES:
+        tl.store(place + _at(o, c, high, wide, C, False), where.to(tl.uint8), mask=real)
 
 
 @triton.jit
@@ -178,9 +181,9 @@ def _pool_gradient(
     tl.store(dx + at, result.to(dx.dtype.element_ty), mask=(p < pixels)[:, None])
 
 
-PARTS = 128
-"""So many programs of a client share a sum over its pixels."""
-CHANNELS = 16
+MOST_PARTS = 512
+"""At most so many programs of a client share a sum over its pixels."""
+CHANNELS = 8
 """Channels a program takes where few numbers are left."""
 
 
@@ -199,8 +202,9 @@ class NormReluPool(torch.autograd.Function):
         m, d = torch.empty(2, n, c, device=x.device)
         grid = (triton.cdiv(c, CHANNELS), n)
         _statistics[grid](
-            sums, m, d, mean, variance, counter, b * height * width, sums.shape[1], momentum, eps, c, CHANNELS, 256
-        )
+            sums, m, d, mean, variance, counter, b * height * width, sums.shape[1], momentum, eps, c, CHANNELS,
+            min(triton.next_power_of_2(sums.shape[1]), 1024), num_warps=8,
+        )  # fmt: skip
         y, place = pooled(x, m, d, weight, bias, flat)
         ctx.save_for_backward(x, place, m, d, weight)
         ctx.flat = flat
@@ -213,13 +217,16 @@ class NormReluPool(torch.autograd.Function):
         n, b, height, width, c = x.shape
         high, wide = place.shape[2:4]
         pixels, outputs = b * height * width, b * high * wide
-        sums = torch.empty(n, PARTS, 2, c, device=x.device)
+        count = parts(n, 8, x.device, MOST_PARTS, 0.0005)
+        sums = torch.empty(n, count, 2, c, device=x.device)
         first, second = torch.empty(2, n, c, device=x.device)
         tile = 2048 // c
-        per_part = triton.cdiv(triton.cdiv(outputs, PARTS), tile) * tile
+        per_part = triton.cdiv(triton.cdiv(outputs, count), tile) * tile
         window = (height, width, high, wide, c, ctx.flat)
-        _pool_sums[(PARTS, n)](x, dy, place, m, d, sums, outputs, per_part, *window, tile)
-        _totals[(triton.cdiv(c, CHANNELS), n)](sums, first, second, PARTS, c, CHANNELS, PARTS)
+        _pool_sums[(count, n)](x, dy, place, m, d, sums, outputs, per_part, *window, tile)
+        _totals[(triton.cdiv(c, CHANNELS), n)](
+            sums, first, second, count, c, CHANNELS, min(triton.next_power_of_2(count), 512)
+        )
         dx = None
         if ctx.needs_input_grad[0]:
             dx = torch.empty_like(x)
@@ -230,14 +237,14 @@ class NormReluPool(torch.autograd.Function):
 
 
 def pooled(
-    x: Tensor, mean: Tensor, deviation: Tensor, weight: Tensor, bias: Tensor, flat: bool
+    x: Tensor, mean: Tensor, deviation: Tensor, weight: Tensor, bias: Tensor, flat: bool, *, places: bool = True
 ) -> tuple[Tensor, Tensor]:
-    """The layer's output for given statistics, and the place of each maximum."""
+    """The layer's output for given statistics, and the place of each maximum if a backward pass will want it."""
     n, b, height, width, c = x.shape
     high, wide = (height + 1) // 2, (width + 1) // 2
     outputs, tile = b * high * wide, 1024 // c
     y = torch.empty(*((n, b, c * high * wide) if flat else (n, b, high, wide, c)), device=x.device, dtype=x.dtype)
-    place = torch.empty(n, b, high, wide, c, device=x.device, dtype=torch.uint8)
+    place = torch.empty(n, b if places else 0, high, wide, c, device=x.device, dtype=torch.uint8)
     grid = (triton.cdiv(outputs, tile), n)
-    _pool[grid](x, mean, deviation, weight, bias, y, place, outputs, height, width, high, wide, c, flat, tile)
+    _pool[grid](x, mean, deviation, weight, bias, y, place, outputs, height, width, high, wide, c, flat, places, tile)
     return y, place

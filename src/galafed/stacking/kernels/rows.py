@@ -47,11 +47,12 @@ def _dropout(x, y, keys, entries, salt, threshold, scale, BE: tl.constexpr):
 
 @triton.jit
 def _rows_forward(
-    x, y, shift, weight, bias, running_mean, running_var, counter, mean, deviation, keys, rows, columns,
+    x, y, shift, weight, bias, running_mean, running_var, counter, mean, deviation, keys, rows, columns, down, right,
     momentum, eps, salt, threshold, scale, SHIFT: tl.constexpr, BR: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """y = dropout(relu(weight x̂ + bias)) for all rows of BC columns; running statistics follow.
 
+    Steps of `down` and `right` lead through x, which may be the transpose of a matrix.
     SHIFT: x lacks a constant of each column. BatchNorm would take it away again; only the running mean must know it.
     """
     client = tl.program_id(1).to(tl.int64)
@@ -60,7 +61,8 @@ def _rows_forward(
     real = c < columns
     inside = (r < rows)[:, None] & real[None, :]
     at = r[:, None] * columns + c[None, :]
-    value = tl.load(x + client * rows * columns + at, mask=inside, other=0.0).to(tl.float32)
+    there = r[:, None] * down + c[None, :] * right
+    value = tl.load(x + client * rows * columns + there, mask=inside, other=0.0).to(tl.float32)
     m = tl.sum(value, axis=0) / rows
     away = tl.where(inside, value - m[None, :], 0.0)
     variance = tl.sum(away * away, axis=0) / rows
@@ -86,7 +88,7 @@ def _rows_forward(
 
 @triton.jit
 def _rows_backward(
-    x, dy, dx, weight, bias, mean, deviation, d_weight, d_bias, keys, rows, columns,
+    x, dy, dx, weight, bias, mean, deviation, d_weight, d_bias, keys, rows, columns, down, right,
     salt, threshold, scale, BR: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """dx of `_rows_forward`, and the gradients of weight and bias; the mask is drawn anew."""
@@ -101,7 +103,8 @@ def _rows_backward(
     b = tl.load(bias + column, mask=real, other=0.0)
     m = tl.load(mean + column, mask=real, other=0.0)
     d = tl.load(deviation + column, mask=real, other=0.0)
-    value = tl.load(x + client * rows * columns + at, mask=inside, other=0.0).to(tl.float32)
+    there = r[:, None] * down + c[None, :] * right
+    value = tl.load(x + client * rows * columns + there, mask=inside, other=0.0).to(tl.float32)
     normal = tl.where(inside, (value - m[None, :]) * d[None, :], 0.0)
     g = tl.load(dy + client * rows * columns + at, mask=inside, other=0.0).to(tl.float32)
     alive = _kept(keys, client, at, salt, threshold) & (normal * w[None, :] + b[None, :] > 0)
@@ -112,6 +115,28 @@ def _rows_backward(
     tl.store(d_weight + column, second, mask=real)
     result = (w * d)[None, :] * (g - (first / rows)[None, :] - normal * (second / rows)[None, :])
     tl.store(dx + client * rows * columns + at, result.to(dx.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _normalise(
+    x, y, shift, weight, bias, mean, variance, rows, columns, down, right, eps, BR: tl.constexpr, BC: tl.constexpr
+):  # fmt: skip
+    """y = relu(weight (x + shift - mean) / √(variance + eps) + bias) for BR rows of BC columns."""
+    client = tl.program_id(2).to(tl.int64)
+    r = tl.program_id(0) * BR + tl.arange(0, BR)
+    c = tl.program_id(1) * BC + tl.arange(0, BC)
+    column = client * columns + c
+    real = c < columns
+    scale = tl.load(weight + column, mask=real, other=0.0) / tl.sqrt(
+        tl.load(variance + column, mask=real, other=1.0) + eps
+    )
+    away = tl.load(shift + column, mask=real, other=0.0) - tl.load(mean + column, mask=real, other=0.0)
+    offset = away * scale + tl.load(bias + column, mask=real, other=0.0)
+    inside = (r < rows)[:, None] & real[None, :]
+    place = client * rows * columns
+    value = tl.load(x + place + r[:, None] * down + c[None, :] * right, mask=inside, other=0.0).to(tl.float32)
+    result = tl.maximum(value * scale[None, :] + offset[None, :], 0.0)
+    tl.store(y + place + r[:, None] * columns + c[None, :], result.to(y.dtype.element_ty), mask=inside)
 
 
 @dataclass(frozen=True)
@@ -153,12 +178,12 @@ class NormReluMask(torch.autograd.Function):
         counter: Tensor, momentum: float, eps: float, keys: Tensor, mask: Mask,
     ) -> Tensor:  # fmt: skip
         n, rows, columns = x.shape
-        y = torch.empty_like(x)
+        y = torch.empty(x.shape, dtype=x.dtype, device=x.device)
         m, d = torch.empty(2, n, columns, device=x.device)
         high, wide = tile(rows)
         _rows_forward[(triton.cdiv(columns, wide), n)](
             x, y, x if shift is None else shift, weight, bias, mean, variance, counter, m, d, keys, rows, columns,
-            momentum, eps, *mask.numbers, shift is not None, high, wide,
+            *x.stride()[1:], momentum, eps, *mask.numbers, shift is not None, high, wide,
         )  # fmt: skip
         ctx.save_for_backward(x, weight, bias, m, d, keys)
         ctx.mask = mask
@@ -168,15 +193,27 @@ class NormReluMask(torch.autograd.Function):
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, bias, m, d, keys = ctx.saved_tensors
         n, rows, columns = x.shape
-        dx = torch.empty_like(x)
+        dx = torch.empty(x.shape, dtype=x.dtype, device=x.device)
         d_weight, d_bias = torch.empty(2, n, columns, device=x.device)
         d_shift = zeros(n, columns, x.device) if ctx.needs_input_grad[1] else None
         high, wide = tile(rows)
         _rows_backward[(triton.cdiv(columns, wide), n)](
-            x, dy.contiguous(), dx, weight, bias, m, d, d_weight, d_bias, keys, rows, columns, *ctx.mask.numbers,
-            high, wide,
+            x, dy.contiguous(), dx, weight, bias, m, d, d_weight, d_bias, keys, rows, columns,
+            *x.stride()[1:], *ctx.mask.numbers, high, wide,
         )  # fmt: skip
         return dx, d_shift, d_weight, d_bias, *[None] * 7
+
+
+def normalised(
+    x: Tensor, shift: Tensor, mean: Tensor, variance: Tensor, weight: Tensor, bias: Tensor, eps: float
+) -> Tensor:
+    """relu(BatchNorm(x + shift)) of features x [N, B, D] with given statistics, without a gradient."""
+    n, rows, columns = x.shape
+    y = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    _normalise[(triton.cdiv(rows, 16), triton.cdiv(columns, 128), n)](
+        x, y, shift, weight, bias, mean, variance, rows, columns, *x.stride()[1:], eps, 16, 128
+    )
+    return y
 
 
 MOST_ROWS = 1024

@@ -1,0 +1,56 @@
+"""What a study has measured so far: the summaries of its runs, each with its configuration, in one committed file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from galafed.config import Run, read_toml, resolve
+from galafed.errors import ConfigError, DataError
+from galafed.runs.files import write_atomically
+from galafed.runs.records import finished
+
+FILE = "runs.jsonl"
+
+PLACE = ("device", "engine", "threads", "max_clients_at_once", "keep_checkpoints", "quorum", "timeout")
+"""Where and how carefully a run was done; not what was done."""
+
+Summary = Mapping[str, Any]
+
+
+def recipe(run: Run) -> str:
+    """A fingerprint of what a run does, the same on every machine and engine."""
+    values = {key: value for key, value in run.to_dict().items() if key not in PLACE}
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def read(folder: Path) -> dict[str, Summary]:
+    """The summaries of a study by recipe. A setting that was added since a run counts as its default."""
+    path = folder / FILE
+    found: dict[str, Summary] = {}
+    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else (), start=1):
+        try:
+            summary = json.loads(text)
+            found[recipe(resolve(summary["config"]))] = summary
+        except (ValueError, KeyError, TypeError):
+            raise DataError(f"{path}, line {number}: is no summary of a run; restore the file or remove it") from None
+        except ConfigError:  # a configuration this version knows no more: kept, though no cell asks for it
+            found[hashlib.sha256(text.encode()).hexdigest()] = summary
+    return found
+
+
+def of_run(folder: Path) -> Summary:
+    """The summary of a finished run with its configuration, and without the name of the folder it was in."""
+    return {key: value for key, value in finished(folder).items() if key != "run"} | {
+        "config": read_toml(folder / "config.toml")
+    }
+
+
+def write(folder: Path, summaries: Iterable[Summary]) -> Path:
+    """All summaries, one a line."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / FILE, "".join(json.dumps(summary) + "\n" for summary in summaries).encode())
+    return folder / FILE

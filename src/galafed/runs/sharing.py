@@ -1,0 +1,88 @@
+"""The runs of a study, several at a time, shared with whoever else works on the same folder."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+from galafed.config import Run
+from galafed.errors import GalafedError
+from galafed.report.words import duration
+
+
+def carry_out(
+    runs: Sequence[Run],
+    work: Path,
+    *,
+    jobs: int,
+    minutes: float,
+    place: Mapping[str, Any],
+    say: Callable[[str], None],
+) -> None:
+    """Do runs, each in its folder, `jobs` at a time; none is begun after `minutes` (0: all are).
+
+    A run that another process works on is left to that process.
+    """
+    if not runs:
+        return
+    work.mkdir(parents=True, exist_ok=True)
+    started, count, failed = time.monotonic(), 0, []
+    deadline = time.time() + 60 * minutes if minutes else float("inf")
+    # Processes stay: some versions of Python hang when a pool replaces one that has done its share of tasks.
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        futures = {pool.submit(_do, run, work / run.run_name, deadline, dict(place)): run for run in runs}
+        for future in as_completed(futures):
+            name = futures[future].run_name
+            try:
+                result = future.result()
+            except GalafedError as error:
+                failed.append(f"{name}: {error}")
+                say(f"failed  {failed[-1]}")
+                continue
+            except BrokenProcessPool:
+                raise GalafedError(
+                    f"the process of a run was killed (out of memory?); {count} runs were finished: start again with "
+                    f"fewer --jobs"
+                ) from None
+            if result is not None:
+                count += 1
+                left = (time.monotonic() - started) / count * (len(runs) - count)
+                say(f"{count}/{len(runs)}  {name}  {result}  left {duration(left)}")
+    if failed:
+        raise GalafedError(f"{len(failed)} of {len(runs)} runs failed, the first: {failed[0]}")
+
+
+def _do(run: Run, folder: Path, deadline: float, place: Mapping[str, Any]) -> str | None:
+    """One run from its start or its last checkpoint; nothing if it is too late or somebody else does it."""
+    if time.time() > deadline:
+        return None
+    os.environ["OMP_NUM_THREADS"] = str(run.threads)
+    from galafed.runs.runner import resume, start  # needs torch
+
+    with _claimed(folder) as mine:
+        if not mine or (folder / "done").exists():
+            return None
+        exists = (folder / "config.toml").exists()
+        result = resume(folder) if exists else start(dataclasses.replace(run, **place), folder)
+    return f"{100 * result.accuracy:.1f} %"
+
+
+@contextlib.contextmanager
+def _claimed(folder: Path) -> Iterator[bool]:
+    """Claim a run by a lock beside its folder; the claim goes with the process, however it ends."""
+    with (folder.parent / f"{folder.name}.lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+            return
+        yield True
