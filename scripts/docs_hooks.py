@@ -42,6 +42,6 @@ def verbs() -> list[str]:
 def help_of(verb: str) -> str:
     """A heading and the help as it is printed."""
     command = [sys.executable, "-m", "galafed", *verb.split(), "--help"]
-    environment = os.environ | {"COLUMNS": "90", "NO_COLOR": "1", "TERM": "dumb"}
+    environment = os.environ | {"COLUMNS": "76", "NO_COLOR": "1", "TERM": "dumb"}
     told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
     return f"## gala {verb}\n\n```text\n{told.strip()}\n```\n"

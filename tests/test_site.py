@@ -58,7 +58,7 @@ def test_the_tutorial_works_word_by_word(
     monkeypatch.chdir(tmp_path)
     found = blocks(TUTORIAL)
     assert found[0][1].split("\n")[:2] == ["make .venv/ready", "source .venv/bin/activate"]
-    assert {language for language, _ in found} == {"console", "python"}
+    assert {language for language, _ in found} == {"bash", "python"}
     names: dict[str, Any] = {}
     for language, content in found[1:]:
         if language == "python":
