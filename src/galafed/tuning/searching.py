@@ -66,7 +66,7 @@ def tune(
     tried: Sequence[Candidate], *, criterion: str, work: Path, out: Path, jobs: int, say: Callable[[str], None]
 ) -> Path:
     """Run what is missing, judge every run, write tune.json and best.toml into `out`, and say what was picked."""
-    missing = [candidate.run for candidate in tried if not (work / candidate.run.run_name / DONE).exists()]
+    missing = [c.run for c in tried if not (work / c.run.run_name / DONE).exists()]
     say(f"{len(tried)} runs, {len(tried) - len(missing)} done, {len(missing)} to do")
     carry_out(missing, work, jobs=jobs, minutes=0, place={}, say=say)
 

@@ -43,7 +43,8 @@ def relevances(lines: Sequence[Line], classes: Sequence[str], notes: Mapping[str
         return [f"All {len(last)} sources count alike: this method does not weigh them."]
     cosines = lines[-1].get("class_similarity") or {}
     return [
-        f"{with_note(name, notes.get(name, ''))} {_moved(first.get(name), weight)}{_why(name, cosines, classes)}."
+        f"{with_note(name, notes.get(name, ''))} {_moved(first.get(name), weight)}"
+        f"{_why(name, weight - first.get(name, weight), cosines, classes)}."
         for name, weight in sorted(last.items(), key=lambda item: -item[1])
     ]
 
@@ -51,22 +52,23 @@ def relevances(lines: Sequence[Line], classes: Sequence[str], notes: Mapping[str
 def _moved(before: float | None, now: float) -> str:
     if before is None:
         return f"came in later and ended at {now:.2f}"
-    if abs(now - before) <= STILL * max(before, now):
+    if abs(now - before) <= STILL * max(before, now) or f"{before:.2f}" == f"{now:.2f}":
         return f"stayed near {now:.2f}"
     return f"{'rose' if now > before else 'fell'} from {before:.2f} to {now:.2f}"
 
 
-def _why(name: str, cosines: Mapping[str, Sequence[float]], classes: Sequence[str]) -> str:
-    """The classes whose centroids of this source are nearer to the target's, or farther, than the other sources'."""
+def _why(name: str, gain: float, cosines: Mapping[str, Sequence[float]], classes: Sequence[str]) -> str:
+    """The classes that explain a gain or a loss: whose centroids lie nearer to the target's than the other sources'
+    do, or farther."""
     if name not in cosines or len(cosines) < 2:
         return ""
     others = [fmean(values) for values in zip(*(v for n, v in cosines.items() if n != name), strict=True)]
     gaps = sorted((mine - rest, label) for mine, rest, label in zip(cosines[name], others, classes, strict=True))
     far = [label for gap, label in gaps[:NAMED] if gap < -FAR]
     near = [label for gap, label in reversed(gaps[-NAMED:]) if gap > FAR]
-    if abs(gaps[0][0]) >= abs(gaps[-1][0]) and far:
+    if gain < 0 and far:
         return f": its class {_centroids(far)} far from the target's"
-    return f": its class {_centroids(near)} close to the target's" if near else ""
+    return f": its class {_centroids(near)} close to the target's" if gain > 0 and near else ""
 
 
 def _centroids(names: Sequence[str]) -> str:

@@ -41,7 +41,7 @@ def _run(folder: Path, path: Path, before: Path | None) -> tuple[Path, str]:
 
     try:
         insight, missing = look(folder, before), ""
-    except DataError as error:
+    except (ConfigError, DataError) as error:  # the images of a user's own folder may be gone, or at another site
         insight = None
         missing = f"Mistakes, images and the map of features are not shown, for the data is not here: {error}"
     write_atomically(path, run_page(folder, insight, missing=missing).html().encode())

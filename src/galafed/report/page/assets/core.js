@@ -15,6 +15,8 @@ function make(tag, attributes = {}, parent = null, text = null) {
 }
 
 const colour = (index) => `var(--c${index % COLOURS})`;
+// Beyond ten series colours come again: curves are then dashed, and their marks striped.
+const swatch = (index) => (index < COLOURS ? colour(index) : `repeating-linear-gradient(45deg, ${colour(index)} 0 3px, transparent 3px 5px)`);
 const dash = (index) => ["", "6 3", "2 3", "8 3 2 3"][Math.floor(index / COLOURS) % 4];
 
 function off(id) {
@@ -85,7 +87,7 @@ function canvas(plot, height) {
   return { svg, width, height };
 }
 
-function legend(plot, id, names, redraw, mark = colour) {
+function legend(plot, id, names, redraw, mark = swatch) {
   if (names.length < 2) return;
   const list = make("ul", { class: "legend", "aria-label": "Series; press to hide or show" }, plot);
   names.forEach((name, index) => {
