@@ -234,7 +234,7 @@ class Federation:
                 size=size,
                 numbers=numbers,
             )
-            self.books.write(line)
+            self.books.later(line)
 
     def _impossible(self, replies: Sequence[Reply], task: str) -> dict[str, Failure]:
         """Replies with NaN, infinity or a negative variance, as failures; all are looked at together.
@@ -263,7 +263,8 @@ class Federation:
             )
 
     def close(self) -> None:
-        """Close the engine."""
+        """Close the books and the engine."""
+        self.books.flush()
         self._engine.close()
 
 

@@ -155,6 +155,7 @@ def _rounds(config: Run, folder: Path, assembly: Assembly, state: Checkpoint, ob
             pinned = [pick["round"]] if pick else []
             checkpoints.prune(folder, keep=config.keep_checkpoints, pinned=pinned)
             _append_metrics(folder, line)
+            federation.books.flush()
             observer.round_done(line)
         take_profile(folder, assembly, state, observer.notice)
     summary = summarise(config, state, device=str(assembly.device), notes=assembly.notes)

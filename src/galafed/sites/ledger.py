@@ -23,9 +23,9 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def write(self, line: Mapping[str, Any]) -> None:
-        """Add a line, whole: what crossed is written down before it is answered."""
-        text = json.dumps(dict(line)) + "\n"
+    def write(self, *lines: Mapping[str, Any]) -> None:
+        """Add lines, whole: what crossed is written down before it is answered."""
+        text = "".join(json.dumps(dict(line)) + "\n" for line in lines)
         with explained(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -51,6 +51,7 @@ class Books:
     def __init__(self) -> None:
         self._folder: Path | None = None
         self._waiting: deque[Mapping[str, Any]] = deque(maxlen=1000)
+        self._later: dict[str, list[Mapping[str, Any]]] = {}
 
     def keep_in(self, folder: Path) -> None:
         """Write into this folder from now on."""
@@ -63,7 +64,25 @@ class Books:
         if self._folder is None:
             self._waiting.append(line)
         else:
-            Ledger(self._folder / f"{file_name(line['site'])}.jsonl").write(line)
+            self._ledger(line["site"]).write(line)
+
+    def later(self, line: Mapping[str, Any]) -> None:
+        """Add a line with the next `flush`, for what crossed no border: a file for each of 200 clients takes its time."""
+        if self._folder is None:
+            self._waiting.append(line)
+        else:
+            self._later.setdefault(line["site"], []).append(line)
+
+    def flush(self) -> None:
+        """Write the lines of `later`."""
+        for site, lines in self._later.items():
+            self._ledger(site).write(*lines)
+        self._later.clear()
+
+    def _ledger(self, site: str) -> Ledger:
+        if self._folder is None:
+            raise ValueError("a run without a folder has no ledgers")
+        return Ledger(self._folder / f"{file_name(site)}.jsonl")
 
 
 def file_name(name: str) -> str:

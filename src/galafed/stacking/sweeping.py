@@ -15,7 +15,7 @@ from galafed.work import Batch, States, Sweep
 
 def shares_passes(work: Sweep) -> bool:
     """Whether images of several clients may be in one pass."""
-    return work.mode == "eval" and not (work.rows or work.sample or work.stream)
+    return work.mode == "eval" and not (work.rows or work.sample or work.stream or work.exam)
 
 
 def images_at_once(work: Sweep, bench: Bench) -> int:
