@@ -67,7 +67,7 @@ class Books:
             self._ledger(line["site"]).write(line)
 
     def later(self, line: Mapping[str, Any]) -> None:
-        """Add a line with the next `flush`, for what crossed no border: a file for each of 200 clients takes its time."""
+        """Add a line with the next `flush`, for what crossed no border: many clients are many files."""
         if self._folder is None:
             self._waiting.append(line)
         else:
