@@ -14,7 +14,7 @@ Role = Literal["source", "target"]
 TASKS: Mapping[Role, tuple[str, ...]] = {
     "source": ("hold", "centroids", "train", "tune", "disentangle"),
     "target": (
-        *("hold", "centroids", "align", "evaluate", "consensus", "weighted_vote", "distill", "refresh"),
+        *("hold", "centroids", "align", "evaluate", "profile", "consensus", "weighted_vote", "distill", "refresh"),
         *("centroids_under", "first_means", "better_means", "nearest_means", "adapt_extractors"),
         *("cluster_target", "confront"),
     ),
@@ -29,7 +29,7 @@ WANTED: Mapping[str, str] = {
 
 PARTS = (
     *("extractor", "predictor", "statistics", "centroids", "discriminator"),
-    *("seen", "tested", "focus", "gap"),
+    *("seen", "tested", "profile", "focus", "gap"),
 )
 """Kinds of parts that may leave unless the site says otherwise."""
 
