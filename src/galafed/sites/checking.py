@@ -20,6 +20,7 @@ WORDS = {
     "discriminator": "parameters of a network that tells domains apart (FADA)",
     "seen": "sums over the unlabelled images: entropy and mean of the predictions",
     "tested": "how many test images there are, and how many the model got right",
+    "profile": "the mean feature of each class and how far images lie from it, once at the end of a run",
     "focus": "one number for each source: how much it adds to the agreement (KD3A)",
     "gap": "one number: how loosely features cluster (FADA)",
     "bank": "FEATURES OF SINGLE IMAGES (FADA)",
@@ -106,5 +107,5 @@ def _leaving(settings: SiteSettings) -> Iterator[Line]:
 
 
 def _can_leave(part: str, settings: SiteSettings) -> bool:
-    at_target = {"statistics", "seen", "tested", "focus", "gap", "discriminator"}
+    at_target = {"statistics", "seen", "tested", "profile", "focus", "gap", "discriminator"}
     return settings.role == "target" or part not in at_target
