@@ -90,7 +90,7 @@ def test_every_site_is_told_of_once_and_with_its_reason() -> None:
     assert kinds["silent"] == ("late", "no answer came within 0.3 s")
     assert kinds["foreign"][0] == "invalid"
     assert "did not take" in kinds["refused"][1]
-    assert "no node of this name" in kinds["absent"][1]
+    assert kinds["absent"] == ("late", "no node of this name is connected to the SuperLink")
     sent = {message.metadata.group_id: message for message in grid.pushed.values()}
     assert "target:well" in sent
     assert "source:gone" in sent
