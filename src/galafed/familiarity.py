@@ -21,6 +21,9 @@ SAMPLE = 1000
 USUAL = 0.995
 """An image that lies further away, by either distance, than this share of the target's own is unlike anything seen."""
 
+LEAST = 1e-6
+"""A feature that does not vary at all would otherwise be infinitely far from its mean when it does."""
+
 
 def joined(features: Sequence[torch.Tensor]) -> torch.Tensor:
     """Features [n, d_k] of every extractor that decides, side by side: [n, Σ d_k]."""
@@ -30,9 +33,10 @@ def joined(features: Sequence[torch.Tensor]) -> torch.Tensor:
 def distances(features: torch.Tensor, means: torch.Tensor, spread: torch.Tensor) -> torch.Tensor:
     """1 - max_c cos(G(x), r^c) and min_c ‖(G(x) - r^c) / σ‖ / √d, [2, n]: features [n, d], means [C, d], spread [d].
 
-    A class without a centroid, whose means are all 0, is near to nothing.
+    A class without a centroid, whose means are all 0, is near to nothing; unless no class has one.
     """
     known = means.abs().sum(dim=-1) > 0
+    known = known | ~known.any()
     cosine = torch.nn.functional.normalize(features, dim=-1) @ torch.nn.functional.normalize(means, dim=-1).T
     x, r = features / spread, means / spread
     square = (x * x).mean(dim=-1, keepdim=True) + (r * r).mean(dim=-1) - 2 * x @ r.T / x.shape[-1]
@@ -63,7 +67,7 @@ def _shape(
     """Soft centroids, 0 for a class that is all but absent, and the standard deviation of each feature."""
     centroids = centroids_from(soft_sums(features, probabilities.clamp_min(1e-30).log()), dtype)
     spread = features.std(dim=0, correction=0)
-    spread = spread + 1e-3 * spread.mean() + torch.finfo(torch.float32).tiny
+    spread = spread + 1e-3 * spread.mean() + LEAST
     return centroids["means"] * (centroids["share"] >= RARE)[:, None], spread.to(dtype)
 
 
