@@ -3,9 +3,9 @@
     python benchmarks/network.py [--sites 5] [--megabytes 103] [--engines nvflare flower-loopback flower-simulation]
 
 Sites answer as many bytes as they are told: few to many bytes (a broadcast), many to few (a collect), or few to few (a
-small phase). No model is trained, so what is measured is the way there and back. The floor is measured again before every
-engine, for a machine is rarely alone. Memory is the largest resident size of the process of the run, above what it had
-before the first large question, in payloads.
+small phase). No model is trained, so what is measured is the way there and back. The floor, to and from a process for
+each site, is measured again before every engine, for a machine is rarely alone. Memory is the largest resident size of
+the process of the run, above what it had before the first large question, in payloads.
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import socket
 import statistics
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 from contextlib import AbstractContextManager
@@ -21,10 +25,52 @@ from pathlib import Path
 from typing import Any
 
 from network_flare import flare
-from network_flower import floor, relayed
+from network_flower import relayed
 from network_sites import DIGITS
 
 from galafed.sites.relay import Relay
+
+SITE = """
+import socket, sys
+port, down, up = map(int, sys.argv[1:])
+with socket.create_connection(("127.0.0.1", port)) as line:
+    buffer = bytearray(2**20)
+    while down:
+        down -= line.recv_into(buffer, min(down, len(buffer)))
+    line.sendall(bytes(up))
+    line.recv(1)
+"""
+"""A site that knows nothing but bytes: takes so many, then sends so many."""
+
+
+def floor(sites: int, down: int, up: int) -> float:
+    """Seconds to copy bytes to that many processes over plain sockets, all at once, and to have theirs in files."""
+    body = os.urandom(down)
+    with socket.create_server(("127.0.0.1", 0)) as server, tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-c", SITE, str(server.getsockname()[1]), str(max(down, 1)), str(max(up, 1))]
+        processes = [subprocess.Popen(command) for _ in range(sites)]  # noqa: S603 - our own program
+        lines = [server.accept()[0] for _ in processes]
+
+        def exchange(number: int, line: socket.socket) -> None:
+            line.sendall(body or b"x")
+            left, buffer = max(up, 1), bytearray(2**20)
+            with (Path(folder) / str(number)).open("wb") as file:
+                while left:
+                    got = line.recv_into(buffer, min(left, len(buffer)))
+                    file.write(memoryview(buffer)[:got])
+                    left -= got
+            line.close()
+
+        threads = [threading.Thread(target=exchange, args=pair) for pair in enumerate(lines)]
+        started = time.perf_counter()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        seconds = time.perf_counter() - started
+        for process in processes:
+            process.wait()
+    return seconds
 
 
 def line_to(engine: str, names: list[str]) -> AbstractContextManager[tuple[Relay, float]]:
@@ -79,8 +125,8 @@ def resident() -> int:
 
 def measure(engine: str, names: list[str], size: int, repeat: int) -> dict[str, Any]:
     """One row of the table: medians, and the floor at that time."""
-    low = [floor(len(names), size) for _ in range(repeat)]
-    down, up = (statistics.median(times) for times in zip(*low, strict=True))
+    down = statistics.median(floor(len(names), size, 0) for _ in range(repeat))
+    up = statistics.median(floor(len(names), 0, size) for _ in range(repeat))
     with line_to(engine, names) as (relay, start):
         first = ask(relay, names, 4)
         small = [ask(relay, names, 4) for _ in range(4 * repeat)]

@@ -23,7 +23,7 @@ class Party(client.Party):
     """A party whose site plays."""
 
     def _ready(self):  # type: ignore[no-untyped-def]
-        with mock.patch.object(client, "Site", lambda settings, folder: Play()):
+        with mock.patch.object(client, "Site", return_value=Play()):
             return super()._ready()
 
 

@@ -17,6 +17,7 @@ from galafed.algorithms.base import algorithms
 from galafed.benchmarks.base import Domain, benchmarks
 from galafed.benchmarks.toy import Toy
 from galafed.config import Run, resolve
+from galafed.engines import remote
 from galafed.engines.remote import Remote
 from galafed.errors import QuorumError
 from galafed.messages import Failure, Reply
@@ -68,7 +69,11 @@ class Unplug(Observer):
 
 @pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize("algorithm", FEDERATED)
-def test_the_same_bits_and_the_same_numbers_as_one_process(algorithm: str, persistent: bool, tmp_path: Path) -> None:
+def test_the_same_bits_and_the_same_numbers_as_one_process(
+    algorithm: str, persistent: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if persistent:  # and with every reply in a file
+        monkeypatch.setattr(remote, "SPOOLED", 100)
     values: dict[str, Any] = {"training": {"persistent_momentum": persistent}}
     alone = start(config("serial", algorithm, **values), tmp_path / "alone")
     apart = start(config("loopback", algorithm, **values), tmp_path / "apart")

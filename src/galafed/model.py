@@ -49,6 +49,10 @@ class Model:
         """F."""
         return self.parts["predictor"]
 
+    def loaded(self) -> Model:
+        """The same model with every state in memory: a state may be read from a file that goes with its engine."""
+        return Model({part: dict(state) for part, state in self.parts.items()}, tag=self.tag)
+
     def digest(self) -> str:
         """sha256 over the names, kinds and bytes of every tensor, in order of name."""
         return digest(self.parts)

@@ -232,9 +232,9 @@ class Remote(Engine):
         try:
             if isinstance(content, bytes) and SPOOLED < len(content) <= largest:
                 content = self._to_file(content)
-            answer = wire.decode_answer(content, largest)
-            if job is not None and answer.sequence == sequence:
+            if job is not None and wire.header_of(content).get("sequence") == sequence:
                 self._write_down(job, "out", content)
+            answer = wire.decode_answer(content, largest)
         except wire.WireError as error:
             _discard(content)
             return Failure(name, "-", "invalid", f"its answer cannot be used: {error}")

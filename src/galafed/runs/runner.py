@@ -131,15 +131,17 @@ def _rounds(config: Run, folder: Path, assembly: Assembly, state: Checkpoint, ob
             started = time.perf_counter()
             federation.begin_round(number, known_relevance(state.history))
             outcome = assembly.algorithm.round(federation, state.model)
+            model = outcome.model.loaded()
+            other = outcome.tested.loaded() if outcome.tested else None
             due = (number + 1) % config.evaluate_every == 0 or number + 1 == config.rounds
-            tested = outcome.tested or outcome.model
+            tested = other or model
             evaluation = assembly.evaluator(tested) if due else None
             line = _line(number, outcome, evaluation, assembly, time.perf_counter() - started)
             state = Checkpoint(
                 rounds_done=number + 1,
                 config_hash=state.config_hash,
-                model=outcome.model,
-                tested=outcome.tested,
+                model=model,
+                tested=other,
                 clients=assembly.engine.client_states(),
                 history=(*state.history, line),
                 bytes_before=state.bytes_before,

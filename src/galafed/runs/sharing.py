@@ -16,7 +16,7 @@ from typing import Any
 
 from galafed.config import Run
 from galafed.errors import GalafedError
-from galafed.report.words import duration
+from galafed.report.words import duration, percent
 
 
 def carry_out(
@@ -73,7 +73,7 @@ def _do(run: Run, folder: Path, deadline: float, place: Mapping[str, Any]) -> st
             return None
         exists = (folder / "config.toml").exists()
         result = resume(folder) if exists else start(dataclasses.replace(run, **place), folder)
-    return f"{100 * result.accuracy:.1f} %"
+    return percent(result.accuracy)
 
 
 @contextlib.contextmanager
