@@ -20,6 +20,8 @@ Arrived = Callable[[str, bytes | Failure], None]
 
 POLL, LONGEST = 0.05, 0.5
 """Seconds between two looks for answers, at first and in a long task; Flower's own `send_and_receive` waits three."""
+RETURN = 20.0
+"""Seconds that a node which is not connected has to come back, in half of a question's time at most."""
 SLACK = 5.0
 """Seconds that Flower keeps a message after we stopped waiting for its answer."""
 UNAVAILABLE = 5
@@ -37,10 +39,10 @@ class GridQuestions:
 
     def send(self, requests: Mapping[str, Bytes], timeout: float, arrived: Arrived) -> None:
         """Send each site its request; every site is told of exactly once."""
-        nodes = self._nodes(requests)
-        limit = timeout or DEFAULT_TTL
+        started, limit = time.monotonic(), timeout or DEFAULT_TTL
+        nodes = self.wait_for(requests, min(limit / 2, RETURN))
         for name in sorted(requests.keys() - nodes.keys()):
-            arrived(name, _lost(name, "no node of this name is connected to the SuperLink"))
+            arrived(name, Failure(name, "-", "late", "no node of this name is connected to the SuperLink"))
         asked = [name for name in sorted(requests) if name in nodes]
         # A broadcast is packed once, and stored once at the SuperLink.
         contents = {id(request): pack(request) for request in requests.values()}
@@ -53,7 +55,7 @@ class GridQuestions:
             else:
                 arrived(name, _lost(name, "the SuperLink did not take the message"))
         del contents
-        self._collect(waiting, time.monotonic() + limit, arrived)
+        self._collect(waiting, started + limit, arrived)
         for name in waiting.values():
             arrived(name, Failure(name, "-", "late", f"no answer came within {limit:.1f} s"))
 
@@ -78,12 +80,13 @@ class GridQuestions:
                 time.sleep(wait)
                 wait = min(wait * 1.1, LONGEST)
 
-    def wait_for(self, names: Iterable[str], patience: float) -> None:
-        """Let sites connect; whoever is not there after a while is asked without success until it is."""
+    def wait_for(self, names: Iterable[str], patience: float) -> dict[str, int]:
+        """Let sites connect; returns the nodes of those that are there when all are, or after a while."""
         names = tuple(names)
         deadline = time.monotonic() + patience
-        while len(self._nodes(names)) < len(names) and time.monotonic() < deadline:
-            time.sleep(LONGEST)
+        while len(nodes := self._nodes(names)) < len(names) and (left := deadline - time.monotonic()) > 0:
+            time.sleep(min(left, LONGEST))
+        return nodes
 
     def _nodes(self, names: Iterable[str]) -> dict[str, int]:
         """The node of each site that is connected."""

@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -43,7 +44,7 @@ BUSY, IDLE = 0.1, 1.0
 
 
 def serve(address: str, authority: Path, key: Path, make: Callable[[], Handler], note: Path) -> None:
-    """Answer the messages of a SuperLink, for ever; where it goes away, wait until it is back.
+    """Answer the messages of a SuperLink, for ever; where it goes away, wait until it is back. Ends with SIGTERM.
 
     In the file `note` the node keeps its number at the SuperLink.
     """
@@ -51,17 +52,24 @@ def serve(address: str, authority: Path, key: Path, make: Callable[[], Handler],
     if not isinstance(private, ec.EllipticCurvePrivateKey):
         raise ValueError(f"{key} is no elliptic-curve key")
     keys = (private, private.public_key())
-    _sign_off(address, authority, keys, note)
-    with http_request_response(
-        address, insecure=False, root_certificates=str(authority), authentication_keys=keys
-    ) as line:
-        write_atomically(note, str(line[0]).encode())
-        handle = make()
-        for message in _messages(line):
-            try:
-                _reply(line, _answer(message, handle))
-            except Exception:  # its run was stopped, or the SuperLink refused it: the next one may be better
-                log.warning("an answer was not taken", exc_info=True)
+    broken = threading.Event()
+    signal.signal(signal.SIGINT, lambda *_: broken.set())  # so Flower's client says that it was turned away
+    handle: Handler | None = None
+    while True:
+        _sign_off(address, authority, keys, note)
+        with http_request_response(
+            address, insecure=False, root_certificates=str(authority), authentication_keys=keys
+        ) as line:
+            write_atomically(note, str(line[0]).encode())
+            handle = handle or make()
+            for message in _messages(line, broken):
+                try:
+                    _reply(line, _answer(message, handle))
+                except Exception:  # its run was stopped, or the SuperLink refused it: the next one may be better
+                    log.warning("an answer was not taken", exc_info=True)
+        log.warning("the SuperLink broke off; connecting again")
+        broken.clear()
+        time.sleep(IDLE)
 
 
 def _answer(message: Message, handle: Handler) -> Message:
@@ -83,10 +91,10 @@ def _sign_off(address: str, authority: Path, keys: Keys, note: Path) -> None:
         client.DeactivateNode(DeactivateNodeRequest(node_id=int(note.read_text())))
 
 
-def _messages(line: Any) -> Iterator[Message]:
-    """Messages as they come, whole."""
+def _messages(line: Any, broken: threading.Event) -> Iterator[Message]:
+    """Messages as they come, whole, until the line is broken."""
     wait = BUSY
-    while True:
+    while not broken.is_set():
         try:
             message = _received(line)
         except Exception:  # it was withdrawn while we fetched it
