@@ -1,22 +1,13 @@
-"""Seconds and bytes of a question to N sites through Flower, on loopback, beside a plain socket copy of the same bytes.
+"""Flower for `network.py`: the floor, and a line to sites that play in one of Flower's runtimes.
 
-    python benchmarks/network_flower.py [--sites 5] [--megabytes 103] [--runtimes simulation loopback supernodes cold]
-
-loopback has our own nodes; supernodes are Flower's, with a resident worker each; cold ones are Flower's without it.
-
-Sites answer as many bytes as they are told: few to many bytes (a broadcast), many to few (a collect), or few to few (a
-small phase). No model is trained, so what is measured is the way there and back, and what Flower does on it.
+simulation; loopback, with our own nodes; supernodes, Flower's with a resident worker each; cold, Flower's without it.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import resource
 import shutil
 import socket
-import statistics
 import sys
 import tempfile
 import threading
@@ -24,10 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from unittest import mock
-
-from network_sites import DIGITS
 
 from galafed.flower import BUNDLE, runtimes
 from galafed.sites import frames
@@ -127,49 +115,3 @@ def relayed(runtime: str, names: list[str]) -> Iterator[tuple[Relay, float]]:
                 yield relay, time.perf_counter() - started
             finally:
                 relay.close()
-
-
-def ask(relay: Relay, names: list[str], answer: int, payload: bytes = b"") -> float:
-    """Seconds from the question to the last answer."""
-    heard: dict[str, Any] = {}
-    started = time.perf_counter()
-    relay.send(dict.fromkeys(names, str(answer).zfill(DIGITS).encode() + payload), 600, heard.__setitem__)
-    seconds = time.perf_counter() - started
-    for name in names:
-        if not isinstance(heard.get(name), bytes) or len(heard[name]) != answer:
-            raise SystemExit(f"{name}: {heard.get(name)!r:.200}")
-    return seconds
-
-
-def main() -> None:
-    """Measure and print a table, and one line of JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sites", type=int, default=5)
-    parser.add_argument("--megabytes", type=float, default=103)
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--runtimes", nargs="+", default=["simulation", "loopback", "supernodes", "cold"])
-    arguments = parser.parse_args()
-    names = [f"site-{number}" for number in range(arguments.sites)]
-    size = int(arguments.megabytes * 1e6)
-    low = floor(arguments.sites, size)
-    print(f"{arguments.sites} sites, {size / 1e6:g} MB; floor (TCP): broadcast {low[0]:.2f} s, collect {low[1]:.2f} s")
-    found: dict[str, object] = {"sites": arguments.sites, "bytes": size, "floor": low}
-    for runtime in arguments.runtimes:
-        with relayed(runtime, names) as (relay, start):
-            first = ask(relay, names, 4)
-            small = statistics.median(ask(relay, names, 4) for _ in range(2 * arguments.repeat))
-            down = statistics.median(ask(relay, names, 4, os.urandom(size)) for _ in range(arguments.repeat))
-            up = statistics.median(ask(relay, names, size) for _ in range(arguments.repeat))
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(
-            f"{runtime:11} start {start:5.1f} s, first question {first:5.1f} s, small {small:6.2f} s, "
-            f"broadcast {down:6.2f} s ({down / low[0]:.1f} floors), collect {up:6.2f} s ({up / low[1]:.1f} floors); "
-            f"peak of this process {peak:.0f} MB"
-        )
-        sys.stdout.flush()
-        found[runtime] = {"start": start, "first": first, "small": small, "broadcast": down, "collect": up}
-    print(json.dumps(found))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Sites that answer as many bytes as they are told, for `network_flower.py`: a node, or the worker of a SuperNode."""
+"""Sites that answer as many bytes as they are told, for `network.py`: a node, or the worker of a SuperNode."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def test_every_site_is_told_of_once_and_with_its_reason() -> None:
     told: list[tuple[str, bytes | Failure]] = []
     request = b"question"
     questions = GridQuestions(grid, target="well")  # type: ignore[arg-type]
-    questions.send(dict.fromkeys([*names, "absent"], request), 0.3, lambda *told_of: told.append(told_of))
+    questions.send(dict.fromkeys([*names, "absent"], request), 1.0, lambda *told_of: told.append(told_of))
     answers = dict(told)
     assert len(told) == len(answers) == 7
     assert answers["well"] == b"answer"
@@ -87,7 +87,7 @@ def test_every_site_is_told_of_once_and_with_its_reason() -> None:
     assert kinds["gone"] == ("lost", "its node went away")
     assert kinds["raised"][0] == "lost"
     assert "broken" in kinds["raised"][1]
-    assert kinds["silent"] == ("late", "no answer came within 0.3 s")
+    assert kinds["silent"] == ("late", "no answer came within 1.0 s")
     assert kinds["foreign"][0] == "invalid"
     assert "did not take" in kinds["refused"][1]
     assert kinds["absent"] == ("late", "no node of this name is connected to the SuperLink")

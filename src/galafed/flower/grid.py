@@ -84,8 +84,8 @@ class GridQuestions:
         """Let sites connect; returns the nodes of those that are there when all are, or after a while."""
         names = tuple(names)
         deadline = time.monotonic() + patience
-        while len(nodes := self._nodes(names)) < len(names) and time.monotonic() < deadline:
-            time.sleep(LONGEST)
+        while len(nodes := self._nodes(names)) < len(names) and (left := deadline - time.monotonic()) > 0:
+            time.sleep(min(left, LONGEST))
         return nodes
 
     def _nodes(self, names: Iterable[str]) -> dict[str, int]:
