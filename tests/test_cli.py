@@ -361,7 +361,7 @@ def test_compare_puts_runs_side_by_side(place: Path, finished: Path) -> None:
     [
         ("algorithms", algorithms.names()),
         ("benchmarks", benchmarks.names()),
-        ("engines", ("serial", "stacked")),
+        ("engines", ("flower", "nvflare", "serial", "stacked")),
         ("networks", network_names()),
     ],
 )

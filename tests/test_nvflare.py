@@ -140,15 +140,15 @@ def test_three_rounds_on_mini_end_with_the_same_bits(algorithm: str, tmp_path: P
 @pytest.mark.parametrize("task", ["centroids", "train", "tune"])
 @pytest.mark.parametrize("what", ["worker", "client"])
 def test_a_site_killed_in_each_phase(what: str, task: str, deployment: Deployment, tmp_path: Path) -> None:
-    deployment.run("toy", settings=SETTINGS | {"timeout": "15", "rounds": "3"})
+    deployment.run("toy", settings=SETTINGS | {"timeout": "15", "rounds": "4"})
     deployment.wait_for("dark", task, 2)
     deployment.kill_worker("dark") if what == "worker" else deployment.kill_client("dark")
     assert deployment.ends(240) == 0, deployment.said()
     lines = deployment.metrics()
-    assert len(lines) == 3
+    assert len(lines) == 4
     if not any(line["failures"] for line in lines):
-        assert deployment.digest() == alone(tmp_path, rounds="3")
-    assert "dark" in lines[2]["relevance"]  # it is back
+        assert deployment.digest() == alone(tmp_path, timeout="15", rounds="4")
+    assert "dark" in lines[3]["relevance"]  # it is back
 
 
 @pytest.mark.slow
