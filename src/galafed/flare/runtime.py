@@ -104,9 +104,8 @@ class Coordinator:
                 break
             except Exception as error:  # a busy server may be too slow for its own patience
                 if not left or self.trouble():
-                    raise QuorumError(
-                        f"the server of FLARE at {self.federation.address} does not let us in: {error}. {self.trouble()}"
-                    ) from None
+                    where = f"the server of FLARE at {self.federation.address}"
+                    raise QuorumError(f"{where} does not let us in: {error}. {self.trouble()}") from None
         try:
             yield session
         finally:
