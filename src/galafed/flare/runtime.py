@@ -26,6 +26,8 @@ GATHER_OWN = 240.0
 ALIVE = 3 * HEARTBEAT
 """Seconds since its last sign of life after which a site is taken for gone."""
 POLL = 0.25
+LOGINS = 3
+"""How often the server is asked to let us in."""
 
 
 class Coordinator:
@@ -95,13 +97,15 @@ class Coordinator:
         """A session with the server as the one who starts runs."""
         from nvflare.fuel.flare_api.flare_api import new_secure_session
 
-        try:
-            with contextlib.redirect_stdout(io.StringIO()):  # it greets on the console
-                session = new_secure_session(ADMIN, str(self.federation.admin), timeout=START)
-        except Exception as error:
-            raise QuorumError(
-                f"the server of FLARE at {self.federation.address} does not let us in: {error}. {self.trouble()}"
-            ) from None
+        for left in reversed(range(LOGINS)):
+            try:
+                with contextlib.redirect_stdout(io.StringIO()):  # it greets on the console
+                    session = new_secure_session(ADMIN, str(self.federation.admin), timeout=START)
+                break
+            except Exception as error:  # a busy server may be too slow for its own patience
+                if not left or self.trouble():
+                    where = f"the server of FLARE at {self.federation.address}"
+                    raise QuorumError(f"{where} does not let us in: {error}. {self.trouble()}") from None
         try:
             yield session
         finally:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import gc
 import socket
 import threading
 import time
@@ -38,7 +36,6 @@ class Messenger:
                 exchange = Exchange(line, sites, threads, context.is_aborted)
                 while True:
                     exchange.once()
-                    _let_go()
 
 
 class Exchange:
@@ -97,10 +94,3 @@ class Exchange:
 def _words(error: Exception) -> str:
     """An error in one line."""
     return " ".join(str(error).split())[:300] or type(error).__name__
-
-
-def _let_go() -> None:
-    """Give memory back to the system after each exchange: the C library would keep every reply's share."""
-    gc.collect()
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL("libc.so.6").malloc_trim(0)
