@@ -57,7 +57,7 @@ def test_the_tutorial_works_word_by_word(
     pytest.importorskip("onnxscript")
     monkeypatch.chdir(tmp_path)
     found = blocks(TUTORIAL)
-    assert found[0][1].split("\n")[:2] == ["make .venv/ready", "source .venv/bin/activate"]
+    assert found[0][1].split("\n")[:2] == ["make .venv/dev", "source .venv/bin/activate"]
     assert {language for language, _ in found} == {"bash", "python"}
     names: dict[str, Any] = {}
     for language, content in found[1:]:
@@ -116,6 +116,18 @@ def test_the_engines_of_the_readme_run(
         assert gala(capsys, *arguments).code == (3 if published else 0), words
 
 
+def test_what_the_readme_tells_to_type_about_sites(tmp_path: Path) -> None:
+    """Runs between sites are tried in test_nvflare.py and, from nothing to the end, by the page docs/deploy.md."""
+    flare, init, check, between, audit, half = console("gala federation")
+    assert flare.startswith("gala run --engine nvflare")
+    assert between == f"{flare} --federation consortium"
+    for line in (init, f"{half} --rounds 1 --out my-run", audit):
+        done = typed(line, tmp_path)
+        assert done.returncode == 0, (line, done.stderr)
+    done = typed(check, tmp_path)
+    assert (done.returncode, "a.toml: cannot be read" in done.stderr) == (2, True)  # `gala site init` writes it
+
+
 def test_what_the_readme_tells_to_make_is_in_the_makefile() -> None:
     for line in console("make run"):
         goal = shlex.split(line)[1]
@@ -127,7 +139,7 @@ def test_what_the_readme_tells_to_make_is_in_the_makefile() -> None:
 def test_every_block_of_the_readme_is_tried() -> None:
     """Those above and in test_docs.py; a new one needs a test."""
     all_of_them = [content for language, content in blocks(README) if language == "console"]
-    tried = ("make run", "gala reproduce mini", "gala data list", "gala report", "--engine stacked")
+    tried = ("make run", "gala reproduce mini", "gala data list", "gala report", "--engine stacked", "gala federation")
     assert [sum(words in content for words in tried) for content in all_of_them] == [1] * len(all_of_them)
 
 

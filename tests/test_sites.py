@@ -50,7 +50,7 @@ def config(engine: str = "loopback", algorithm: str = "gala", **values: Any) -> 
 
 def lines(result: Result) -> list[dict[str, Any]]:
     found = [json.loads(text) for text in (result.folder / "metrics.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in line.items() if key != "seconds"} for line in found]
+    return [{key: value for key, value in line.items() if key not in ("seconds", "phases")} for line in found]
 
 
 def crossed() -> Wire:

@@ -56,7 +56,8 @@ def hollow(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("galafed.model.weighted_mean", mean)
     monkeypatch.setattr("galafed.tasks.weighted_mean", mean)
-    monkeypatch.setattr("galafed.federation.check", lambda *_, **__: None)
+    monkeypatch.setattr("galafed.federation.check_shapes", lambda *_, **__: None)
+    monkeypatch.setattr("galafed.federation.impossible", lambda states: {})
     monkeypatch.setattr("galafed.client.fit", fit)
     monkeypatch.setattr("galafed.client.sweep", sweep)
 

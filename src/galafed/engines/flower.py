@@ -71,8 +71,8 @@ class Flower(Remote):
         self, jobs: Sequence[Job], timeout: float | None, progress: Callable[[int], None]
     ) -> list[Reply | Failure]:
         answers = super().dispatch(jobs, timeout, progress)
-        # The test of the last round is a run's last question.
-        self._asked_all = jobs[0].round + 1 == self.config.rounds and jobs[0].task.name == "evaluate"
+        # After the test of the last round no question needs what sites kept.
+        self._asked_all |= jobs[0].round + 1 == self.config.rounds and jobs[0].task.name == "evaluate"
         return answers
 
     def close(self) -> None:
