@@ -193,3 +193,19 @@ def test_with_few_checkpoints_a_run_goes_on_from_the_last_one_to_the_same_bits(t
     whole = start(config, tmp_path / "whole")
     assert resume(tmp_path / "cut").summary["digest"] == whole.summary["digest"]
     assert [line["round"] for line in metrics(tmp_path / "cut")] == [1, 2, 3, 4, 5]
+
+
+def test_the_sweep_tells_what_each_judge_would_choose_and_compares_only_whole_rows(tmp_path: Path) -> None:
+    study = studies.get("sweep")()
+    first, second, *_ = study.rows()
+    found = {first: (0.9, 1.0, 0.5), second: (0.8, 2.0, 0.2), "lr 0.02": (0.99, 9.0, 0.1)}
+    done = []
+    for cell in study.cells():
+        if cell.row in found and not (cell.row == "lr 0.02" and cell.column == "svhn"):
+            accuracy, information, entropy = found[cell.row]
+            kept = {"accuracy": [0.0, accuracy], "information": [9.0, information], "entropy": [0.0, entropy]}
+            done.append((cell, summary(accuracy) | {"kept": kept}))
+    study.write(tmp_path, done, command="gala reproduce sweep")
+    judged = json.loads((tmp_path / "judged.json").read_text())
+    assert judged["chosen"] == {"information": second, "entropy": second, "accuracy": first}
+    assert f"(oracle): **{first}**" in (tmp_path / "judged.md").read_text()

@@ -78,10 +78,14 @@ class Bench:
         for part, state in states.items():
             if part not in pool:
                 with torch.device("meta"):
-                    module = self.network.make(part)
+                    module = self.make(part)
                 pool[part] = module.to_empty(device=self.device).to(self.dtype)
             pool[part].load_state_dict(state)
         return {part: pool[part] for part in states}
+
+    def make(self, part: str) -> nn.Module:
+        """A new module of a part."""
+        return self.network.make(part)
 
     def forward(
         self,

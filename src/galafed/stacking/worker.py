@@ -12,6 +12,7 @@ from galafed.loops import Bench, require
 from galafed.messages import Failure, Job, Reply
 from galafed.stacking import kernels
 from galafed.stacking.fitting import Member, Workspace
+from galafed.stacking.lean import LeanBench
 from galafed.stacking.resident import Resident
 from galafed.stacking.sweeping import images_at_once, shares_passes, sweep_together
 from galafed.stacking.twins import CannotStack
@@ -93,6 +94,9 @@ class Worker:
 def _own(bench: Bench) -> Bench:
     """A bench with modules of its own, on kernels where they can be used."""
     if not kernels.usable(bench):
+        # Where products are of low precision, folded weights would be rounded after the folding: other numbers.
+        if bench.device.type == "cpu" and bench.products is None:
+            return LeanBench(bench.network, bench.device, bench.dtype, sweep_batch=bench.sweep_batch)
         return replace(bench)
     from galafed.stacking.bench import FusedBench  # needs triton
 
