@@ -10,6 +10,8 @@ import dataclasses
 import json
 import os
 import time
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -27,26 +29,29 @@ from galafed.loops import Bench, Images
 from galafed.networks.base import networks
 from galafed.runs.assembly import assemble
 
+Round = Callable[[int], None]
+ENGINES = ("serial", "stacked")
 
-def mini(engine: str, rounds: int) -> float:
-    """Seconds of a round of GALA on `mini`, with its evaluation."""
+
+def mini(engine: str) -> Round:
+    """A round of GALA on `mini`, with its evaluation."""
     config = resolve({"benchmark": "mini", "engine": engine, "device": "cpu"})
     torch.set_num_threads(config.threads)
     made = assemble(config)
     model = made.algorithm.start(made.federation, made.network.initial(0))
-    times = []
-    for number in range(rounds + 1):
-        started = time.perf_counter()
+
+    def play(number: int) -> None:
+        nonlocal model
         made.federation.begin_round(number)
         outcome = made.algorithm.round(made.federation, model)
         model = outcome.model
         made.evaluator(outcome.tested or model)
-        times.append(time.perf_counter() - started)
-    return median(times[1:])
+
+    return play
 
 
-def many(engine: str, rounds: int, clients: int, count: int) -> float:
-    """Seconds of a round of GALA with many small clients, settings as in `mini`."""
+def many(engine: str, clients: int, count: int) -> Round:
+    """A round of GALA with many small clients, settings as in `mini`."""
     config: Run = dataclasses.replace(resolve({"benchmark": "mini"}), engine=engine)
     torch.set_num_threads(config.threads)
     network = networks.get(config.network)(classes=10, image_size=32)
@@ -58,35 +63,42 @@ def many(engine: str, rounds: int, clients: int, count: int) -> float:
     method = algorithms.get("gala")
     program = method(method.Settings(), config.training, rounds=100)
     model = program.start(federation, network.initial(0))
-    times = []
-    for number in range(rounds + 1):
-        started = time.perf_counter()
+
+    def play(number: int) -> None:
+        nonlocal model
         federation.begin_round(number)
         model = program.round(federation, model).model
-        times.append(time.perf_counter() - started)
-    return median(times[1:])
+
+    return play
+
+
+def seconds(plays: Mapping[str, Round], rounds: int) -> dict[str, float]:
+    """The median round of each engine, after one to warm up; in turns, for a processor is not always equally fast."""
+    times: dict[str, list[float]] = {engine: [] for engine in plays}
+    for number in range(rounds + 1):
+        for engine, play in plays.items():
+            started = time.perf_counter()
+            play(number)
+            times[engine].append(time.perf_counter() - started)
+    return {engine: median(measured[1:]) for engine, measured in times.items()}
 
 
 def main() -> None:
     """Measure both engines in turn, print and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--clients", type=int, default=50)
     parser.add_argument("--images", type=int, default=200)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     lines = []
     for case in ("mini", f"{options.clients} clients of {options.images} images"):
-        seconds = {}
-        for engine in ("serial", "stacked"):
-            small = case == "mini"
-            seconds[engine] = (
-                mini(engine, options.rounds) if small else many(engine, options.rounds, options.clients, options.images)
-            )
-        faster = seconds["serial"] / seconds["stacked"]
+        make = mini if case == "mini" else partial(many, clients=options.clients, count=options.images)
+        taken = seconds({engine: make(engine) for engine in ENGINES}, options.rounds)
+        faster = taken["serial"] / taken["stacked"]
         cores = len(os.sched_getaffinity(0))
         lines.append(
-            {"case": case, "cores": cores, **{k: round(v, 3) for k, v in seconds.items()}, "times": round(faster, 2)}
+            {"case": case, "cores": cores, **{k: round(v, 3) for k, v in taken.items()}, "times": round(faster, 2)}
         )
         print(json.dumps(lines[-1]), flush=True)
     if options.out:

@@ -62,7 +62,7 @@ class Bench:
     products: torch.dtype | None = None
     """A lower precision for products and convolutions; states, statistics and losses keep `dtype`."""
     sweep_batch: int = 0
-    """At least so many images a sweep in eval mode passes over at once, where that makes no difference."""
+    """So many images a sweep in eval mode passes over at once, where that makes no difference; 0: as the work says."""
     compiles: bool = False
     """Whether time may be spent on compiling kernels and recording graphs, which pays over many rounds."""
 
@@ -209,7 +209,7 @@ def sweep(
     enter = partial(_enter, modules, stream) if work.stream else None
     totals: dict[str, Tensor] = {}
     found: dict[str, list[Tensor]] = {name: [] for name in work.rows}
-    size = max(work.batch_size, bench.sweep_batch) if work.mode == "eval" else work.batch_size
+    size = bench.sweep_batch or work.batch_size if work.mode == "eval" else work.batch_size
     order = sweep_batches(len(data), replace(work, batch_size=size), stream)
     with torch.no_grad():
         for number, index in enumerate(order):

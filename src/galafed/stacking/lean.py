@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from galafed.loops import Bench
+from galafed.stacking.pooling import QuickMaxPool
 from galafed.stacking.twins import pool_first
 
 
@@ -27,6 +28,8 @@ class LeanBench(Bench):
 
 def lean(module: nn.Module) -> nn.Module:
     """The module with a lean sequence wherever it has a plain one; names and tensors stay."""
+    if type(module) is nn.MaxPool2d:
+        return QuickMaxPool(module)
     children = [(name, lean(child)) for name, child in module.named_children()]
     if type(module) is nn.Sequential:
         return LeanSequential(OrderedDict(pool_first(children)))

@@ -18,6 +18,7 @@ from galafed.stacking.layers import (
     StackedFlatten,
     StackedLinear,
 )
+from galafed.stacking.pooling import QuickMaxPool
 from galafed.work import Fit
 
 
@@ -34,9 +35,8 @@ TWINS: dict[type[nn.Module], Twin] = {
     nn.BatchNorm2d: StackedBatchNorm,
     Dropout: StackedDropout,
     nn.Flatten: lambda layer, count: StackedFlatten(),
-    **dict.fromkeys(
-        (nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.ZeroPad2d), lambda layer, count: PerImage(layer)
-    ),
+    nn.MaxPool2d: lambda layer, count: PerImage(QuickMaxPool(layer)),
+    **dict.fromkeys((nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.ZeroPad2d), lambda layer, count: PerImage(layer)),
     **dict.fromkeys((nn.ReLU, nn.ReLU6, nn.Identity, nn.Sigmoid, nn.Tanh), lambda layer, count: layer),
 }
 
