@@ -46,7 +46,7 @@ class Noise(Benchmark):
     network = "digit_cnn"
     defaults: Mapping[str, Any] = {"rounds": 3}
 
-    def __init__(self, settings: Settings | None = None) -> None:
+    def __init__(self, settings: Any = None) -> None:
         super().__init__(settings)
         self.domains = tuple(f"noise{number:02}" for number in range(self.settings.domains))
         self.image_size = self.settings.size
@@ -55,7 +55,7 @@ class Noise(Benchmark):
         """The images of a domain, drawn from its own random stream."""
         if domain not in self.domains:
             raise ConfigError(unknown("domain", domain, self.domains))
-        mine: Settings = self.settings
+        mine = self.settings
         return Domain(
             name=domain, train=self._draw(domain, "train", mine.images), test=self._draw(domain, "test", mine.tested)
         )

@@ -1,8 +1,9 @@
-"""What `gala reproduce` makes: tables and figures of many runs. Finished runs are never repeated, interrupted ones go on."""
+"""What `gala reproduce` makes: tables and figures of many runs. What was measured is never measured twice."""
 
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -83,7 +84,6 @@ class Study(Reproducible):
         """Equal for studies that keep the same of a run."""
         return cls.keeps
 
-
     def carry_out(self, desk: Desk) -> Sequence[Path]:
         """Run what was not measured yet, several at a time, and put the summaries in the study's archive."""
         cells, out, work = self.cells(), desk.out / self.name, desk.work
@@ -125,7 +125,8 @@ def reproduce(
     """Do what a study lacks, `jobs` runs at a time, for at most `minutes`, then write its table."""
     kind = studies.get(name)
     mine: Any = build(kind.Settings, settings or {}, f"{name}.")
-    told = "".join(f" --set {key}={json.dumps(value)}" for key, value in (settings or {}).items())
+    chosen = [f"{key}={json.dumps(value, separators=(',', ':'))}" for key, value in (settings or {}).items()]
+    told = "".join(f" --set {shlex.quote(assignment)}" for assignment in chosen)
     command = f"gala reproduce {name}{told}"
     return kind(mine).carry_out(
         Desk(out=out, work=work, minutes=minutes, jobs=jobs, place=place, say=say, command=command)
