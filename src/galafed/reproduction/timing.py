@@ -31,15 +31,20 @@ def timed_run(algorithm: str, sources: int, **values: Any) -> Run:
 
 
 class TimedRounds:
-    """A federation that tells how long its rounds take, and each phase in them; `close` it in the end."""
+    """A federation that tells how long its rounds take, and each phase in them; `close` it in the end.
 
-    def __init__(self, config: Run) -> None:
+    Of the tasks named in `keep` it holds on to the last answers.
+    """
+
+    def __init__(self, config: Run, keep: Sequence[str] = ()) -> None:
         assembly = assemble(config)
         self.device, self.network, self.engine = assembly.device, assembly.network, assembly.engine
         self.phases: dict[str, list[float]] = defaultdict(list)
         self.jobs: dict[str, Job] = {}
         """The first job of each task, of the last time it was asked for."""
         self.asked: dict[str, int] = {}
+        self.answers: dict[str, list[Reply | Failure]] = {}
+        self._keep = frozenset(keep)
         self._federation, self._program, self._evaluator = assembly.federation, assembly.algorithm, assembly.evaluator
         self._watch()
         model = self._program.start(self._federation, self.network.initial(config.seed))
@@ -57,6 +62,8 @@ class TimedRounds:
             name = jobs[0].task.name
             self.phases[name].append(time.perf_counter() - started)
             self.jobs[name], self.asked[name] = jobs[0], len(jobs)
+            if name in self._keep:
+                self.answers[name] = answers
             return answers
 
         self.engine.dispatch = timed  # type: ignore[method-assign]

@@ -19,8 +19,8 @@ CLOSE = 1.0
 
 REASONS = {
     "KD3A": "Its sources keep their predictors, and the target receives every model once: a source moves G twice and F "
-    "once, the target N models, G twice and its own F. The paper counts a whole model down and up at a source, and N of "
-    "both at the target.",
+    "once, the target N models, G twice and its own F. The paper counts a whole model down and up at a source, and N "
+    "of both at the target.",
 }
 
 
