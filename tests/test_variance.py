@@ -94,29 +94,16 @@ def test_idd_and_igd_of_real_heads(heads: Heads) -> None:
 def test_equal_heads_do_not_disagree(heads: Heads) -> None:
     same = weighted_mean(heads.predictors, dict.fromkeys(heads.predictors, 0.25))
     alike = Heads(heads.extractor, dict.fromkeys(heads.predictors, same), heads.images, heads.bench)
-    means = {name: value["mean"] for name, value in _safely(alike).items() if isinstance(value, dict)}
-    assert means == {name: pytest.approx(0, abs=1e-6) for name in means}
+    found = compare(alike, 100, generator("t"))
+    assert max(found[name]["mean"] for name in ("IDD", "IGD, parameters averaged", "IGD, outputs averaged")) < 1e-6
 
 
-def _safely(heads: Heads) -> dict[str, Any]:
-    try:
-        return compare(heads, 100, generator("t"))
-    except ZeroDivisionError:  # a relative variance of nothing
-        return {}
+TINY = {"halves": [2], "points": 20, "populations": 2, "benchmark": "toy", "rounds": 1, "seeds": [0], "images": 16}
 
 
 def test_the_study_writes_its_tables_picture_and_verdict(tmp_path: Path) -> None:
-    settings = {
-        "halves": [2],
-        "points": 20,
-        "populations": 2,
-        "benchmark": "toy",
-        "rounds": 1,
-        "seeds": [0],
-        "images": 16,
-    }
     values: dict[str, Any] = {"minutes": 0, "jobs": 1, "place": {"device": "cpu"}, "work": tmp_path / "work"}
-    base.reproduce("variance", say=lambda text: None, out=tmp_path, settings=settings, **values)
+    base.reproduce("variance", say=lambda text: None, out=tmp_path, settings=TINY, **values)
     text = (tmp_path / "variance" / "table.md").read_text()
     assert "10.67 (8) | 5.333 (4) | 0.5 (0.5)" in text
     assert "confirmed, and exact" in text
@@ -129,18 +116,9 @@ def test_the_study_writes_its_tables_picture_and_verdict(tmp_path: Path) -> None
 
 def test_the_heads_of_another_run_stay_in_the_table(tmp_path: Path) -> None:
     study: Any = studies.get("variance")
-    settings = {
-        "halves": [2],
-        "points": 20,
-        "populations": 1,
-        "benchmark": "toy",
-        "rounds": 1,
-        "seeds": [0],
-        "images": 16,
-    }
     values: dict[str, Any] = {"minutes": 0, "jobs": 1, "place": {"device": "cpu"}, "work": tmp_path / "work"}
     for target in ("noisy", "dark"):
-        mine = {**settings, "target": target}
+        mine = {**TINY, "target": target}
         base.reproduce("variance", say=lambda text: None, out=tmp_path, settings=mine, **values)
     table = json.loads((tmp_path / "variance" / "table.json").read_text())
     assert {row["target"] for row in table["heads"]} == {"noisy", "dark"}

@@ -262,7 +262,8 @@ def _toy_verdicts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         f"**8 and 8/M: both too small by the same factor 2M/(2M-1)**: {factors}.",
         f"**1/M for the loss itself**: its variance ratio is {min(losses):.2f} to {max(losses):.2f} times 1/M.",
         f"**The mean shrinks too**, to {min(means):.2f} to {max(means):.2f} times 1/√M of IDD's: IGD is a smaller "
-        f"step. Relative to its mean, IGD's variance is {min(relative):.2f} to {max(relative):.2f} times IDD's in the toys.",
+        f"step. Relative to its mean, IGD's variance is {min(relative):.2f} to {max(relative):.2f} "
+        "times IDD's in the toys.",
     ]
 
 
