@@ -40,7 +40,8 @@ def heads_after(config: Run, images: int) -> Heads:
     extractor = run.jobs["tune"].payload["extractor"]
     if isinstance(extractor, Held):
         raise TypeError("the consensus extractor is always sent")
-    predictors = {a.client: dict(a.parts["predictor"]) for a in run.answers["tune"] if isinstance(a, Reply)}
+    answers = sorted((a for a in run.answers["tune"] if isinstance(a, Reply)), key=lambda answer: answer.client)
+    predictors = {answer.client: dict(answer.parts["predictor"]) for answer in answers}
     whole = unlabelled(benchmarks.get(config.benchmark)(config.benchmark_settings).load(config.target).train)
     order = torch.randperm(len(whole), generator=generator(config.seed, "variance", "images"))[:images]
     bench = Bench(run.network, run.device)
