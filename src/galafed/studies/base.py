@@ -125,12 +125,16 @@ def reproduce(
     """Do what a study lacks, `jobs` runs at a time, for at most `minutes`, then write its table."""
     kind = studies.get(name)
     mine: Any = build(kind.Settings, settings or {}, f"{name}.")
-    chosen = [f"{key}={json.dumps(value, separators=(',', ':'))}" for key, value in (settings or {}).items()]
+    chosen = [f"{key}={_as_given(value)}" for key, value in (settings or {}).items()]
     told = "".join(f" --set {shlex.quote(assignment)}" for assignment in chosen)
     command = f"gala reproduce {name}{told}"
     return kind(mine).carry_out(
         Desk(out=out, work=work, minutes=minutes, jobs=jobs, place=place, say=say, command=command)
     )
+
+
+def _as_given(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
 def _measured(study: Study, cells: Sequence[Cell], out: Path) -> dict[str, archive.Summary]:
