@@ -11,12 +11,15 @@ import pytest
 import torch
 from PIL import Image
 
+from galafed.benchmarks.toy import Toy
+from galafed.digits.domains import EIGHTEEN
 from galafed.errors import ConfigError, DataError
 from galafed.reproduction.measurement import FILE, Measurement, Record, Unit
 from galafed.reproduction.timing import TimedRounds, disputed, drawn_votes, timed_run
 from galafed.runs import archive
 from galafed.studies import base
 from galafed.studies.base import studies
+from galafed.trained.loading import load
 
 
 class Squares(Measurement):
@@ -183,3 +186,90 @@ def test_the_papers_seconds_stand_beside_those_of_its_network(tmp_path: Path) ->
     assert "| GALA | 2.00 (17.27) | 2.00 (17.79) | 2.00 (22.21) | 2.00 (22.37) | 2.00 |" in text
     assert "| KD3A | 2.50 (50.73) |" in text  # the focus is added
     assert "**KD3A**: 1.0 times the seconds from 3 to 17 sources; the paper's grow 110.4 times from 3 to 9." in text
+
+
+# Similarity and source count
+
+
+def test_every_row_of_the_matrix_is_a_model_tested_on_all_domains(tmp_path: Path) -> None:
+    reproduce("similarity", tmp_path, benchmark="toy", epochs=2)
+    folder = tmp_path / "out" / "similarity"
+    records = json.loads((folder / "table.json").read_text())
+    assert len(records) == 25
+    matrix = {(record["row"], record["column"]): record["mean"] for record in records}
+    toy = Toy()
+    for run in (tmp_path / "work").glob("*/done"):
+        model = load(run.parent)
+        for name in toy.domains:
+            test = toy.load(name).test
+            found = [toy.classes.index(row.label) for row in model.predict(test.images).rows]
+            assert matrix[model.summary["target"], name] == pytest.approx(100 * (found == test.labels).mean(), abs=0.01)
+    assert matrix["dark", "noisy"] != matrix["noisy", "dark"]
+    with Image.open(folder / "similarity.png") as picture:
+        assert picture.width > 400
+    assert "5 measured, 0 to do" in reproduce("similarity", tmp_path, benchmark="toy", epochs=2)[0]
+
+
+def digit_matrix(tmp_path: Path) -> dict[str, float]:
+    """An archive of the study `similarity` whose domains are harder in order of name."""
+    own = {name: 0.99 - 0.01 * place for place, name in enumerate(sorted(EIGHTEEN))}
+    cells = studies.get("similarity")().cells()  # type: ignore[attr-defined]
+    lines = [
+        {
+            "benchmark": "digit-18", "target": cell.row, "network": "digit_cnn", "rounds": 30, "device": "cuda",
+            "machine": "m", "config": cell.run.to_dict(),
+            "kept": {
+                "tested_on": dict.fromkeys(EIGHTEEN, 0.2) | {cell.row: own[cell.row]}, "notes": {"syn": "regenerated"},
+            },
+        }
+        for cell in cells
+    ]  # fmt: skip
+    archive.write(tmp_path / "out" / "similarity", lines)
+    return own
+
+
+def test_the_matrix_stands_beside_what_the_paper_says_of_it(tmp_path: Path) -> None:
+    digit_matrix(tmp_path)
+    assert "18 measured, 0 to do" in reproduce("similarity", tmp_path)[0]
+    text = (tmp_path / "out" / "similarity" / "table.md").read_text()
+    assert "(95.6)" in text  # the oracle of MNISTM
+    assert "mnistm 20.0, synm 20.0, svhnm 20.0, uspsm 20.0: 4 of 4." in text
+    assert "MNISTM to MNIST 20.0 %: not confirmed" in text
+    records = json.loads((tmp_path / "out" / "similarity" / "table.json").read_text())
+    assert {r["stand_in"] for r in records if r["column"] == "syn"} == {True}
+    assert {r["paper"] for r in records if r["row"] == r["column"] == "mnistm"} == {95.6}
+
+
+def test_domains_are_added_easy_first(tmp_path: Path) -> None:
+    study: Any = studies.get("source-count")()
+    assert study.progress(tmp_path / "out")[0] == 0
+    with pytest.raises(ConfigError, match="gala reproduce similarity"):
+        reproduce("source-count", tmp_path)
+    own = digit_matrix(tmp_path)
+    study.progress(tmp_path / "out")
+    assert list(study.order) == sorted(study.order, key=lambda name: -own[name])
+    sources = {cell.column: cell.run.sources for cell in study.cells() if cell.row == "GALA"}
+    assert set(sources["svhn, 4"]) == {"mnist", "mnistm", "syn", "usps"}
+    assert set(sources["svhn, 6"]) == {"mnist", "mnistm", "syn", "usps", "ardis", "ardis2"}
+    assert len(sources["svhn, 17"]) == 17
+    assert "svhn" not in sources["svhn, 17"]
+
+
+def test_with_all_sources_the_runs_are_those_of_the_large_table() -> None:
+    large = {archive.recipe(cell.run) for cell in studies.get("digit-18")().cells()}  # type: ignore[attr-defined]
+    study: Any = studies.get("source-count")()
+    assert all(archive.recipe(cell.run) in large for cell in study.cells() if cell.column.endswith(", 17"))
+
+
+def test_source_count_draws_curves_and_tells_the_order(tmp_path: Path) -> None:
+    study: Any = studies.get("source-count")()
+    accuracy = {"last": 0.5, "selected": 0.5, "best_oracle": 0.6}
+    common = {"device": "cuda", "machine": "m", "rounds": 60, "accuracy": accuracy}
+    done = [(cell, {**common, "target": cell.run.target}) for cell in study.cells()[:-1]]
+    written = study.write(tmp_path, done, command="c")
+    assert [path.name for path in written] == ["table.json", "table.md", "source-count.png"]
+    assert "Added in this order: ardis, ardis2, tmnist" in (tmp_path / "table.md").read_text()
+    with pytest.raises(ConfigError, match="from 4 to 17"):
+        study.Settings(counts=(3,))
+    with pytest.raises(ConfigError, match="once"):
+        study.Settings(order=("ardis",))
