@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from galafed.loops import forward
 from galafed.networks.base import Network
+from galafed.reproduction.timing import wait
 from galafed.work import Batch, Fit, Sweep
 
 MASTER = 16
@@ -101,9 +102,3 @@ def _median(function, device: torch.device) -> float:  # type: ignore[no-untyped
         if number >= 3:
             times.append(time.perf_counter() - started)
     return sorted(times)[len(times) // 2]
-
-
-def wait(device: torch.device) -> None:
-    """Until the device has done what it was asked."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)

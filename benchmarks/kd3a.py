@@ -13,58 +13,22 @@ import argparse
 import json
 import platform
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from galafed.consensus_focus import Form, best_form, class_totals, consensus_focus
+from galafed.consensus_focus import Form, best_form, consensus_focus
 from galafed.networks.digit_cnn import DigitCnn
+from galafed.reproduction.published import SECONDS_PER_ROUND
+from galafed.reproduction.timing import CLASSES, disputed, drawn_votes, shortest
 from galafed.studies.base import commit
 
-IMAGES, CLASSES, GATE, BATCH = 25000, 10, 0.9, 128
+IMAGES, GATE, BATCH = 25000, 0.9, 128
 SOURCES = (3, 5, 7, 9, 12, 17)
-PAPER = {3: 51, 5: 216, 7: 1030, 9: 5600}
+PAPER = {count: round(seconds) for count, seconds in SECONDS_PER_ROUND["KD3A"].items()}
 """Seconds a round of the public code, as the paper reports them."""
 LARGEST = {"subsets": 12, "blocks": 17, "sampled": 17}
-
-
-def votes(sources: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Confidences and votes [IMAGES, N]."""
-    rng = torch.Generator().manual_seed(sources)
-    skill = 0.55 + 0.4 * torch.rand(sources, generator=rng)
-    ease = torch.rand(IMAGES, 1, generator=rng)
-    right = torch.rand(IMAGES, sources, generator=rng) < skill * (0.5 + ease).clamp_max(1)
-    truth = torch.randint(CLASSES, (IMAGES, 1), generator=rng)
-    vote = torch.where(right, truth, torch.randint(CLASSES, (IMAGES, sources), generator=rng))
-    doubt = torch.rand(IMAGES, sources, generator=rng) ** torch.where(right, 4.0, 1.5)
-    return (1 - 0.8 * doubt).double().to(device), vote.to(device)
-
-
-def disputed(confidence: torch.Tensor, vote: torch.Tensor) -> float:
-    """The share of images for which sure sources name different classes."""
-    sure = confidence * (confidence > GATE)
-    return float(((class_totals(sure, vote, CLASSES) > 0).sum(dim=1) > 1).double().mean())
-
-
-def seconds(work: Callable[[], Any], device: torch.device, repeats: int = 3) -> tuple[float, Any]:
-    """The shortest of several times, and the last result; the first call, which may build tables, is not counted."""
-    work()
-    best, result = float("inf"), None
-    for _ in range(repeats):
-        _wait(device)
-        started = time.perf_counter()
-        result = work()
-        _wait(device)
-        best = min(best, time.perf_counter() - started)
-    return best, result
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize()
 
 
 def forward_seconds(device: torch.device, batches: int) -> float:
@@ -78,7 +42,7 @@ def forward_seconds(device: torch.device, batches: int) -> float:
             for _ in range(batches):
                 model(images)
 
-    return seconds(work, device)[0] / batches * IMAGES / BATCH
+    return shortest(work, device)[0] / batches * IMAGES / BATCH
 
 
 def measure(device: torch.device) -> list[dict[str, Any]]:
@@ -86,8 +50,9 @@ def measure(device: torch.device) -> list[dict[str, Any]]:
     one = forward_seconds(device, batches=100 if device.type == "cuda" else 4)
     records = []
     for sources in SOURCES:
-        confidence, vote = votes(sources, device)
-        record: dict[str, Any] = {"sources": sources, "disputed": disputed(confidence, vote), "forward": sources * one}
+        confidence, vote = drawn_votes(IMAGES, sources, device)
+        share = disputed(confidence, vote, GATE)
+        record: dict[str, Any] = {"sources": sources, "disputed": share, "forward": sources * one}
         found: dict[str, torch.Tensor] = {}
         forms: tuple[Form, ...] = ("subsets", "blocks", "sampled")
         for form in forms:
@@ -97,7 +62,7 @@ def measure(device: torch.device) -> list[dict[str, Any]]:
             def work(form: Form = form, c: torch.Tensor = confidence, v: torch.Tensor = vote) -> torch.Tensor:
                 return consensus_focus(c, v, gate=GATE, classes=CLASSES, form=form, seed=1)
 
-            record[form], focus = seconds(work, device, repeats=1 if form == "blocks" else 2)
+            record[form], focus = shortest(work, device, repeats=1 if form == "blocks" else 2)
             found[form] = focus / focus.sum()
         record["chosen"] = best_form(sources, GATE)
         record["sampled_error"] = float((found["sampled"] - found["blocks"]).abs().max())

@@ -11,91 +11,22 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import time
-from collections import defaultdict
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
-from floor import Ceilings, ceilings, step_cost, wait
+from floor import Ceilings, ceilings, step_cost
 
-from galafed.algorithms.base import algorithms
-from galafed.config import Run, Training
-from galafed.engines.base import engines
-from galafed.federation import Federation
-from galafed.loops import Bench, Images
-from galafed.messages import Job
-from galafed.model import Model
-from galafed.networks.base import networks
-from galafed.runs.evaluation import Evaluator
+from galafed.reproduction.published import SECONDS_PER_ROUND
+from galafed.reproduction.timing import TimedRounds, shown, timed_run
+from galafed.traffic import EVALUATION
 from galafed.work import Fit
 
-PAPER = {("gala", 3): 17.27, ("gala", 5): 17.79, ("gala", 7): 22.21, ("gala", 9): 22.37, ("fact", 2): 4.1}
-"""Its table 4: seconds a round on an A100, of the slowest client alone; of FACT, always two sources, the largest."""
-CLASSES, BATCH, TESTED = 10, 128, 9000
-
-
-def images(count: int, side: int, seed: int, *, labelled: bool = True) -> Images:
-    """So many random images."""
-    draw = torch.Generator().manual_seed(seed)
-    pixels = torch.randint(0, 256, (count, side, side, 3), dtype=torch.uint8, generator=draw)
-    return Images(pixels, torch.randint(0, CLASSES, (count,), generator=draw) if labelled else None)
-
-
-class Measured:
-    """A federation of random images with a clock at every phase."""
-
-    def __init__(self, engine: str, precision: str, algorithm: str, sources: int, options: argparse.Namespace) -> None:
-        self.device = torch.device(options.device)
-        self.network = networks.get(options.network)(classes=CLASSES, image_size=options.side)
-        names = [f"source{k:03d}" for k in range(sources)]
-        data = {name: images(options.images, options.side, k) for k, name in enumerate(names)}
-        tested = images(min(TESTED, options.images), options.side, sources + 1)
-        data["target"] = replace(images(options.images, options.side, sources, labelled=False), exam=tested)
-        products = torch.bfloat16 if precision == "bfloat16" else None
-        bench = Bench(self.network, self.device, torch.float32, products)
-        method = algorithms.get(algorithm)
-        self.program = method(method.Settings(), Training(batch_size=BATCH), rounds=100)
-        self.engine = engines.get(engine)(bench=bench, data=data, seed=0, config=Run(rounds=100, threads=1))
-        self.federation = Federation(self.engine, self.network, sources=names, target="target", seed=0)
-        self.evaluate = Evaluator(self.federation, self.program.readout(()))
-        self.phases: dict[str, list[float]] = defaultdict(list)
-        self.jobs: dict[str, Job] = {}
-        self.asked: dict[str, int] = {}
-        self._watch()
-        model = self.program.start(self.federation, self.network.initial(0))
-        parts = {part: {k: v.to(self.device) for k, v in state.items()} for part, state in model.parts.items()}
-        self.model = Model(parts, tag=model.tag)
-
-    def _watch(self) -> None:
-        dispatch = self.engine.dispatch
-
-        def timed(jobs, timeout, progress):  # type: ignore[no-untyped-def]
-            wait(self.device)
-            started = time.perf_counter()
-            answers = dispatch(jobs, timeout, progress)
-            wait(self.device)
-            name = jobs[0].task.name
-            self.phases[name].append(time.perf_counter() - started)
-            self.jobs[name], self.asked[name] = jobs[0], len(jobs)
-            return answers
-
-        self.engine.dispatch = timed  # type: ignore[method-assign]
-
-    def round(self, number: int) -> float:
-        """Seconds of one whole round, with its evaluation."""
-        wait(self.device)
-        started = time.perf_counter()
-        self.federation.begin_round(number)
-        outcome = self.program.round(self.federation, self.model)
-        self.model = outcome.model
-        tested = time.perf_counter()
-        self.evaluate(outcome.tested or outcome.model)
-        wait(self.device)
-        self.phases["evaluation"].append(time.perf_counter() - tested)
-        return time.perf_counter() - started
+PAPER = {("gala", count): seconds for count, seconds in SECONDS_PER_ROUND["GALA"].items()}
+PAPER[("fact", 2)] = max(SECONDS_PER_ROUND["FACT"].values())
+"""Seconds a round on an A100, of the slowest client alone; of FACT, always two sources, the largest."""
+BATCH = 128
 
 
 def measure(engine: str, precision: str, algorithm: str, sources: int, options: argparse.Namespace) -> dict[str, Any]:
@@ -103,7 +34,8 @@ def measure(engine: str, precision: str, algorithm: str, sources: int, options: 
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
-    run = Measured(engine, precision, algorithm, sources, options)
+    values = {"images": options.images, "size": options.side, "network": options.network, "device": options.device}
+    run = TimedRounds(timed_run(algorithm, sources, engine=engine, precision=precision, **values))
     rounds = 1 if engine == "serial" else options.rounds
     warm = 1 if engine == "serial" else 4  # a short last batch is recorded in the fourth round
     first = run.round(0) if engine != "serial" else 0.0
@@ -115,13 +47,13 @@ def measure(engine: str, precision: str, algorithm: str, sources: int, options: 
     operations = floor = 0.0
     for name, job in run.jobs.items():
         work = job.task.work
-        if name in run.phases:
+        if name in run.phases and name != EVALUATION:
             size = BATCH if isinstance(work, Fit) else options.images
             steps = -(-options.images // size) * run.asked[name]
             cost = step_cost(work, run.network, size)
             operations += cost.operations * steps
             floor += cost.seconds(limits) * steps
-    phases = {name: median(times) for name, times in run.phases.items()}
+    phases = {"evaluation" if name == EVALUATION else name: median(times) for name, times in run.phases.items()}
     steps = -(-options.images // BATCH) * run.asked["train"]
     line = {
         "device": options.name,
@@ -139,7 +71,7 @@ def measure(engine: str, precision: str, algorithm: str, sources: int, options: 
         "paper_seconds": PAPER.get((algorithm, sources)),
     }
     print(json.dumps(line), flush=True)
-    run.engine.close()
+    run.close()
     return line
 
 
@@ -156,10 +88,9 @@ def markdown(lines: list[dict[str, Any]], options: argparse.Namespace) -> str:
     )
     rows = []
     for line in lines:
-        phases = ", ".join(f"{name} {value:.3f}" for name, value in line["phases"].items())
         cells = [line[key] for key in ("engine", "precision", "algorithm", "sources")]
         cells += [f"{line['seconds_per_round']:.3f}", f"{line['ms_per_client_step']:.3f}", line["tflops"]]
-        cells += [f"{line['floor_share']:.0%}", line["peak_gb"], phases, line["paper_seconds"] or "-"]
+        cells += [f"{line['floor_share']:.0%}", line["peak_gb"], shown(line["phases"]), line["paper_seconds"] or "-"]
         rows.append("| " + " | ".join(map(str, cells)) + " |")
     note = (
         "\n\nThe paper's seconds are those of the slowest client alone, on an A100; ours are those of all clients' "

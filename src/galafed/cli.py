@@ -216,6 +216,8 @@ def reproduce(
     jobs: int = 1,
     device: str | None = None,
     engine: str | None = None,
+    settings: Annotated[UseAppendAction[tuple[str, ...]], arg(name="set", metavar="KEY=VALUE")] = (),
+    data: Folder = None,
     out: Path = Path("results"),
     work: Path = RUNS,
 ) -> None:
@@ -231,6 +233,8 @@ def reproduce(
         jobs: How many runs at a time.
         device: Where to run, if not where the study says.
         engine: What to run on, if not what the study says.
+        settings: A setting of the study, for example sources=[3,5]; may be repeated. Few studies have any.
+        data: Where data files are looked up; wins over $GALAFED_DATA.
         out: Where the study's table goes, in a folder of its name.
         work: Where its runs are kept.
     """
@@ -241,9 +245,22 @@ def reproduce(
 
         console().print(listing(base.progress(out)))
         return
+    use_data(data)
     place = {key: value for key, value in (("device", device), ("engine", engine)) if value}
-    for path in base.reproduce(study, minutes=minutes, jobs=jobs, place=place, out=out, work=work, say=console().print):
-        console().print(f"wrote {path}")
+    chosen: dict[str, Any] = {}
+    for assignment in settings:
+        set_value(chosen, assignment)
+    for path in base.reproduce(
+        study,
+        minutes=minutes,
+        jobs=jobs,
+        place=place,
+        out=out,
+        work=work,
+        say=lambda text: console().print(text, markup=False, highlight=False),
+        settings=chosen,
+    ):
+        console().print(f"wrote {path}", markup=False, soft_wrap=True)
 
 
 def data() -> None:

@@ -21,7 +21,11 @@ from galafed.errors import ConfigError
 
 T = TypeVar("T")
 
-NOT_ENTRIES = {"base", "export", "heads", "layers", "parts", "remote", "residual", "store", "weights"}
+NOT_ENTRIES = {
+    "base", "benchmarks.export", "benchmarks.store", "engines.remote",
+    "networks.heads", "networks.layers", "networks.parts", "networks.residual", "networks.weights",
+}  # fmt: skip
+"""Files beside entries that register nothing, with the folder they are in, or in any folder."""
 
 
 class Registry(Generic[T]):
@@ -84,8 +88,9 @@ def plugins(package: str) -> dict[str, EntryPoint]:
 
 def entries(package: str) -> tuple[str, ...]:
     """The file names of a package that are entries, sorted."""
-    path = importlib.import_module(package).__path__
-    return tuple(sorted(m.name for m in pkgutil.iter_modules(path) if m.name not in NOT_ENTRIES))
+    path, folder = importlib.import_module(package).__path__, package.rpartition(".")[2]
+    files = (module.name for module in pkgutil.iter_modules(path))
+    return tuple(sorted(file for file in files if not {file, f"{folder}.{file}"} & NOT_ENTRIES))
 
 
 def unknown(what: str, name: str, accepted: tuple[str, ...]) -> str:

@@ -70,13 +70,17 @@ class AccuracyStudy(Study):
         """The run's history, for the figures."""
         return history_of(folder)
 
+    def told(self) -> str:
+        """What is said above the table."""
+        return self.about
+
     def write(self, folder: Path, done: Sequence[tuple[Cell, Mapping[str, Any]]], *, command: str) -> Sequence[Path]:
         """The table with the paper's figures and the verdict."""
         return write_table(
             folder,
             [(cell.row, cell.column, summary) for cell, summary in done],
             title=self.title,
-            about=self.about,
+            about=self.told(),
             made={"command": command, "commit": commit()},
             lower_bound=self.lower_bound,
             paper=self.published,

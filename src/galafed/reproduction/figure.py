@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from galafed.reproduction.accuracy import AccuracyStudy
-from galafed.runs.files import write_atomically
+from galafed.reproduction.pages import write_files
 from galafed.studies.base import Cell, Study
 
 if TYPE_CHECKING:
@@ -43,24 +43,31 @@ class FigureStudy(Study):
 
     def write(self, folder: Path, done: Done, *, command: str) -> Sequence[Path]:
         """The picture; a panel without a finished run stays empty."""
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
 
-        across = min(len(self.columns), 3)
-        down = -(-len(self.columns) // across)
-        figure = Figure(figsize=(4.2 * across, 3.2 * down), layout="constrained")
-        FigureCanvasAgg(figure)
-        panels = figure.subplots(down, across, squeeze=False).flatten()
-        for axes, column in zip(panels, self.columns, strict=False):
-            axes.set_title(column, fontsize=9)
+        def draw(axes: Axes, column: str) -> None:
             axes.set_xlabel("round", fontsize=8)
-            axes.grid(alpha=0.3)
             self.draw(axes, column, [(cell, summary) for cell, summary in done if cell.column == column])
-        for axes in panels[len(self.columns) :]:
-            axes.set_axis_off()
-        figure.suptitle(self.title, fontsize=10)
-        picture = io.BytesIO()
-        figure.savefig(picture, dpi=110, format="png")
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(folder / f"{self.name}.png", picture.getvalue())
-        return [folder / f"{self.name}.png"]
+
+        return write_files(folder, {f"{self.name}.png": picture(self.title, self.columns, draw)})
+
+
+def picture(title: str, panels: Sequence[str], draw: Callable[[Axes, str], None]) -> bytes:
+    """A PNG of panels, each drawn by `draw` and headed by its name."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    across = min(len(panels), 3)
+    down = -(-len(panels) // across)
+    figure = Figure(figsize=(4.2 * across, 3.2 * down), layout="constrained")
+    FigureCanvasAgg(figure)
+    places = figure.subplots(down, across, squeeze=False).flatten()
+    for axes, panel in zip(places, panels, strict=False):
+        axes.set_title(panel, fontsize=9)
+        axes.grid(alpha=0.3)
+        draw(axes, panel)
+    for axes in places[len(panels) :]:
+        axes.set_axis_off()
+    figure.suptitle(title, fontsize=10)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, dpi=110, format="png")
+    return buffer.getvalue()

@@ -1,4 +1,4 @@
-"""The accuracies of the paper's tables, in percent. Averages are left out: two are wrong, all can be computed."""
+"""The figures of the paper's tables. Averages are left out: two are wrong, all can be computed."""
 
 from __future__ import annotations
 
@@ -64,3 +64,19 @@ SECONDS_PER_ROUND: Mapping[str, Mapping[int, float]] = {
     "GALA": {3: 17.27, 5: 17.79, 7: 22.21, 9: 22.37},
 }
 """Its Table 4, by number of sources: the slowest client alone, on an A100."""
+
+MEGABYTES_PER_ROUND: Mapping[str, Mapping[int, Mapping[str, float | None]]] = {
+    "FACT": {
+        5: {"source": 205, "server": 618, "target": 205},
+        10: {"source": 205, "server": 618, "target": 205.63},
+    },
+    "GALA": {
+        5: {"source": 207, "server": 1240, "target": 205},
+        10: {"source": 207, "server": 2270, "target": 205.63},
+    },
+    "KD3A": {
+        5: {"source": 205, "server": None, "target": 1030},
+        10: {"source": 205, "server": None, "target": 2050},
+    },
+}
+"""Its communication table, by number of sources: both directions together, all marked as approximate."""

@@ -1,7 +1,9 @@
-"""A study: a list of runs and how to tabulate them. Finished runs are never repeated, interrupted ones go on."""
+"""What `gala reproduce` makes: tables and figures of many runs. What was measured is never measured twice."""
 
 from __future__ import annotations
 
+import json
+import shlex
 import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -9,10 +11,48 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from galafed.benchmarks.base import NoSettings
 from galafed.config import Run
 from galafed.registry import Registry
 from galafed.runs import archive
 from galafed.runs.sharing import carry_out
+from galafed.typed import build
+
+
+@dataclass(frozen=True, kw_only=True)
+class Desk:
+    """Where and for how long a study is worked on.
+
+    `place` overrides where work is done (device, engine); what is done stays. Nothing is begun after `minutes`.
+    """
+
+    out: Path
+    work: Path
+    minutes: float
+    jobs: int
+    place: Mapping[str, Any]
+    say: Callable[[str], None]
+    command: str
+
+
+class Reproducible(ABC):
+    """A table or a figure, from work that may be interrupted at any time and gone on with."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    Settings: ClassVar[type] = NoSettings
+    """A frozen dataclass of what may be set with --set."""
+
+    def __init__(self, settings: Any = None) -> None:
+        self.settings = self.Settings() if settings is None else settings
+
+    @abstractmethod
+    def carry_out(self, desk: Desk) -> Sequence[Path]:
+        """Do what was not measured yet, then write the table or picture; returns the files."""
+
+    @abstractmethod
+    def progress(self, out: Path) -> tuple[int, int]:
+        """How many of its parts were measured, and how many there are."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +64,8 @@ class Cell:
     run: Run
 
 
-class Study(ABC):
-    """A table or figure: which runs it needs and what is made of their summaries."""
-
-    name: ClassVar[str]
-    title: ClassVar[str]
+class Study(Reproducible):
+    """A table or figure of runs: which it needs, and what is made of their summaries."""
 
     @abstractmethod
     def cells(self) -> Sequence[Cell]:
@@ -47,8 +84,31 @@ class Study(ABC):
         """Equal for studies that keep the same of a run."""
         return cls.keeps
 
+    def carry_out(self, desk: Desk) -> Sequence[Path]:
+        """Run what was not measured yet, several at a time, and put the summaries in the study's archive."""
+        cells, out, work = self.cells(), desk.out / self.name, desk.work
+        measured = archive.read(out) | _measured(self, cells, desk.out)
+        missing = [cell for cell in cells if archive.recipe(cell.run) not in measured]
+        desk.say(f"{self.title}: {len(cells)} runs, {len(cells) - len(missing)} measured, {len(missing)} to do")
+        # Seed after seed, so that a study that is cut short has whole tables with fewer seeds.
+        todo = sorted((cell.run for cell in missing if not _done(work, cell)), key=lambda run: run.seed)
+        carry_out(todo, work, jobs=desk.jobs, minutes=desk.minutes, place=desk.place, say=desk.say)
+        for cell in missing:
+            if _done(work, cell):
+                folder = work / cell.run.run_name
+                measured[archive.recipe(cell.run)] = archive.of_run(folder, kept=self.keeps(folder))
+        done = [(cell, measured[key]) for cell in cells if (key := archive.recipe(cell.run)) in measured]
+        if len(done) < len(cells):
+            desk.say(f"{len(cells) - len(done)} runs are still missing; the table shows what there is")
+        written = archive.write(out, measured.values()) if measured else None
+        return [*self.write(out, done, command=desk.command), *([written] if written else [])]
 
-studies: Registry[type[Study]] = Registry("study", "galafed.studies")
+    def progress(self, out: Path) -> tuple[int, int]:
+        cells = self.cells()
+        return len(_measured(self, cells, out)), len(cells)
+
+
+studies: Registry[type[Reproducible]] = Registry("study", "galafed.studies")
 
 
 def reproduce(
@@ -60,34 +120,27 @@ def reproduce(
     out: Path,
     work: Path,
     say: Callable[[str], None],
+    settings: Mapping[str, Any] | None = None,
 ) -> Sequence[Path]:
-    """Run what was not measured yet, `jobs` at a time, for at most `minutes`, then write the study's table.
+    """Do what a study lacks, `jobs` runs at a time, for at most `minutes`, then write its table."""
+    kind = studies.get(name)
+    mine: Any = build(kind.Settings, settings or {}, f"{name}.")
+    chosen = [f"{key}={_as_given(value)}" for key, value in (settings or {}).items()]
+    told = "".join(f" --set {shlex.quote(assignment)}" for assignment in chosen)
+    command = f"gala reproduce {name}{told}"
+    return kind(mine).carry_out(
+        Desk(out=out, work=work, minutes=minutes, jobs=jobs, place=place, say=say, command=command)
+    )
 
-    `place` overrides where runs are done (device, engine); what they do stays.
-    """
-    study = studies.get(name)()
-    cells = study.cells()
-    measured = archive.read(out / name) | _measured(study, cells, out)
-    missing = [cell for cell in cells if archive.recipe(cell.run) not in measured]
-    say(f"{study.title}: {len(cells)} runs, {len(cells) - len(missing)} measured, {len(missing)} to do")
-    # Seed after seed, so that a study that is cut short has whole tables with fewer seeds.
-    todo = sorted((cell.run for cell in missing if not _done(work, cell)), key=lambda run: run.seed)
-    carry_out(todo, work, jobs=jobs, minutes=minutes, place=place, say=say)
-    for cell in missing:
-        if _done(work, cell):
-            folder = work / cell.run.run_name
-            measured[archive.recipe(cell.run)] = archive.of_run(folder, kept=study.keeps(folder))
-    done = [(cell, measured[key]) for cell in cells if (key := archive.recipe(cell.run)) in measured]
-    if len(done) < len(cells):
-        say(f"{len(cells) - len(done)} runs are still missing; the table shows what there is")
-    written = archive.write(out / name, measured.values()) if measured else None
-    command = f"gala reproduce {name}"
-    return [*study.write(out / name, done, command=command), *([written] if written else [])]
+
+def _as_given(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
 def _measured(study: Study, cells: Sequence[Cell], out: Path) -> dict[str, archive.Summary]:
     """By recipe, what studies that keep as much of a run have measured of these cells: a run may belong to several."""
-    others = [name for name in studies.names() if studies.get(name).kept_by() == study.kept_by()]
+    every = ((name, studies.get(name)) for name in studies.names())
+    others = [name for name, kind in every if issubclass(kind, Study) and kind.kept_by() == study.kept_by()]
     wanted = {archive.recipe(cell.run) for cell in cells}
     found = {key: summary for name in others for key, summary in archive.read(out / name).items()}
     return {key: found[key] for key in found.keys() & wanted}
@@ -98,10 +151,8 @@ def progress(out: Path) -> list[dict[str, Any]]:
     rows = []
     for name in studies.names():
         study = studies.get(name)()
-        cells = study.cells()
-        rows.append(
-            {"name": name, "measured": len(_measured(study, cells, out)), "runs": len(cells), "title": study.title}
-        )
+        measured, every = study.progress(out)
+        rows.append({"name": name, "measured": measured, "runs": every, "title": study.title})
     return rows
 
 

@@ -1,0 +1,122 @@
+"""A study whose numbers are no runs' accuracies: pieces of work measured in this process, each kept once it is done."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from galafed.errors import DataError
+from galafed.runs.files import write_atomically
+from galafed.studies.base import Desk, Reproducible, commit
+
+if TYPE_CHECKING:
+    import torch
+
+FILE = "measured.jsonl"
+
+Record = Mapping[str, Any]
+"""A measured piece: `unit` and `settings` tell what, `found` the result, the rest where and from which commit."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One piece of work: its name, and everything else that decides its outcome, as plain values."""
+
+    name: str
+    settings: Mapping[str, Any]
+
+    def recipe(self) -> str:
+        """A fingerprint of the piece."""
+        return _recipe(self.name, self.settings)
+
+
+class Measurement(Reproducible):
+    """Units of work, one after the other; an interrupted study goes on with the first that is missing."""
+
+    @abstractmethod
+    def units(self, device: str) -> Sequence[Unit]:
+        """The pieces of work on this kind of device: cpu or cuda."""
+
+    @abstractmethod
+    def measure(self, unit: Unit, device: torch.device) -> Mapping[str, Any]:
+        """Do one piece; what is found, as plain values."""
+
+    @abstractmethod
+    def write(self, folder: Path, records: Sequence[Record], *, command: str) -> Sequence[Path]:
+        """Write the table or picture of the pieces that are done."""
+
+    def carry_out(self, desk: Desk) -> Sequence[Path]:
+        """Measure what is missing and write down each piece at once, then the table."""
+        from galafed.runs.assembly import pick_device
+        from galafed.runs.summary import machine
+
+        device, folder, started = pick_device(desk.place.get("device", "auto")), desk.out / self.name, time.monotonic()
+        units = self.units(device.type)
+        known = archived(folder)
+        todo = [unit for unit in units if unit.recipe() not in known]
+        desk.say(f"{self.title}: {len(units)} pieces, {len(units) - len(todo)} measured, {len(todo)} to do")
+        for number, unit in enumerate(todo, start=1):
+            if desk.minutes and time.monotonic() - started > 60 * desk.minutes:
+                desk.say(f"{len(todo) - number + 1} pieces are still missing; the table shows what there is")
+                break
+            begun = time.monotonic()
+            found = self.measure(unit, device)
+            seconds = time.monotonic() - begun
+            known[unit.recipe()] = {
+                "unit": unit.name,
+                "settings": dict(unit.settings),
+                "found": dict(found),
+                "device": _device_name(device),
+                "machine": machine(),
+                "commit": commit(),
+                "seconds": round(seconds, 2),
+            }
+            _keep(folder, known)
+            desk.say(f"{number}/{len(todo)}  {unit.name}  {seconds:.1f} s")
+        done = [known[key] for unit in units if (key := unit.recipe()) in known]
+        where = f" --device {desk.place['device']}" if "device" in desk.place else ""
+        written = self.write(folder, done, command=desk.command + where) if done else ()
+        return [*written, *([folder / FILE] if known else [])]
+
+    def progress(self, out: Path) -> tuple[int, int]:
+        """Of the kind of device that more was measured on."""
+        known = archived(out / self.name)
+        counts = [[unit.recipe() in known for unit in self.units(kind)] for kind in ("cuda", "cpu")]
+        best = max(counts, key=sum)
+        return sum(best), len(best)
+
+
+def archived(folder: Path) -> dict[str, Record]:
+    """What was measured so far, by recipe."""
+    path = folder / FILE
+    found: dict[str, Record] = {}
+    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else (), start=1):
+        try:
+            record = json.loads(text)
+            found[_recipe(record["unit"], record["settings"])] = record
+        except (ValueError, KeyError, TypeError):
+            raise DataError(f"{path}, line {number}: is no measurement; restore the file or remove it") from None
+    return found
+
+
+def _keep(folder: Path, known: Mapping[str, Record]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / FILE, "".join(json.dumps(record) + "\n" for record in known.values()).encode())
+
+
+def _recipe(name: str, settings: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps([name, settings], sort_keys=True).encode()).hexdigest()
+
+
+def _device_name(device: torch.device) -> str:
+    if device.type != "cuda":
+        return device.type
+    import torch
+
+    return f"cuda, {torch.cuda.get_device_name(device)}"

@@ -1,0 +1,44 @@
+"""What a study writes: files, tables in Markdown, and where the numbers come from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from galafed.runs.files import write_atomically
+
+
+def write_files(folder: Path, content: Mapping[str, str | bytes]) -> list[Path]:
+    """Files by name, each whole or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, value in content.items():
+        write_atomically(folder / name, value.encode() if isinstance(value, str) else value)
+    return [folder / name for name in content]
+
+
+def grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def as_json(value: Any) -> str:
+    """For people to read and programs to take."""
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+
+
+def page(title: str, *paragraphs: str) -> str:
+    """A page in Markdown; empty paragraphs are left out."""
+    return "\n\n".join([f"# {title}", *(text for text in paragraphs if text)]) + "\n"
+
+
+def listed(lines: Iterable[str]) -> str:
+    """A list in Markdown."""
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def machines(summaries: Iterable[Mapping[str, Any]]) -> str:
+    """The machines that summaries were made on."""
+    return "; ".join(sorted({f"{summary['device']} ({summary['machine']})" for summary in summaries}))

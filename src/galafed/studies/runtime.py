@@ -1,0 +1,222 @@
+"""The paper's Table 4: seconds of a round against the number of sources, KD3A, FACT and GALA."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from galafed.config import at_least
+from galafed.reproduction.figure import picture
+from galafed.reproduction.measurement import Measurement, Record, Unit
+from galafed.reproduction.pages import as_json, grid, listed, machines, page, write_files
+from galafed.reproduction.published import SECONDS_PER_ROUND
+from galafed.studies.base import studies
+
+if TYPE_CHECKING:
+    import torch
+    from matplotlib.axes import Axes
+
+SYSTEMS = {"FACT": "fact", "GALA": "gala", "KD3A": "kd3a"}
+WARM = {"FACT": 2, "GALA": 2, "KD3A": 1}
+"""Rounds that are not timed; KD3A's target is not recorded as a graph, and its rounds are the longest."""
+GATE = 0.9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a round is made of. The paper's domains have 25000 images."""
+
+    sources: tuple[int, ...] = (3, 5, 7, 9, 17)
+    images: int = 25000
+    network: str = "digit_cnn"
+    size: int = 32
+    """Side of an image in pixels."""
+    engine: str = "stacked"
+    rounds: int = 3
+    """Rounds that are timed."""
+    seconds: float = 4.0
+    """No further round is timed after this long."""
+
+    def __post_init__(self) -> None:
+        for count in self.sources:
+            at_least("sources", count, 2)
+        at_least("rounds", self.rounds, 1)
+
+
+@studies.register("runtime")
+class RuntimeStudy(Measurement):
+    """Rounds of all clients on one device, timed in this process."""
+
+    title: ClassVar[str] = "Seconds of a round (its Table 4)"
+    Settings = Settings
+
+    def units(self, device: str) -> Sequence[Unit]:
+        """A system with a number of sources; the small numbers first."""
+        mine: Settings = self.settings
+        common = {
+            "images": mine.images,
+            "network": mine.network,
+            "size": mine.size,
+            "engine": mine.engine,
+            "precision": "bfloat16" if device == "cuda" else "float32",
+            "device": device,
+        }
+        return [
+            Unit(f"{row}, {count} sources", {"row": row, "sources": count, **common})
+            for count in mine.sources
+            for row in SYSTEMS
+        ]
+
+    def measure(self, unit: Unit, device: torch.device) -> Mapping[str, Any]:
+        """The median round after warm-up; of KD3A also the consensus focus, which random images do not call for."""
+        import torch
+
+        from galafed.reproduction.timing import TimedRounds, timed_run
+
+        mine: Settings = self.settings
+        values = dict(unit.settings)
+        row, count, kind = values.pop("row"), values.pop("sources"), values.pop("device")
+        torch.set_num_threads(1)
+        if kind == "cuda":
+            torch.cuda.empty_cache()
+        run = TimedRounds(timed_run(SYSTEMS[row], count, device=kind, **values))
+        warm = [run.round(number) for number in range(WARM[row])]
+        run.phases.clear()
+        timed: list[float] = []
+        while len(timed) < mine.rounds and sum(timed) < mine.seconds:
+            timed.append(run.round(len(warm) + len(timed)))
+        run.close()
+        found = {
+            "seconds": median(timed),
+            "timed": timed,
+            "warm_up": warm,
+            "phases": {name: median(times) for name, times in run.phases.items()},
+        }
+        return found | (_focus(mine.images, count, device) if row == "KD3A" else {})
+
+    def write(self, folder: Path, records: Sequence[Record], *, command: str) -> Sequence[Path]:
+        """The table next to the paper's, and the curves."""
+        cells = [_cell(record) for record in records]
+        settings = records[0]["settings"]
+        intro = (
+            f"Made by `{command}` at commit {records[-1]['commit']} on {machines(records)}: engine "
+            f"`{settings['engine']}`, {settings['precision']}, `{settings['network']}`, domains of "
+            f"{settings['images']} random images, the median of up to three rounds after warm-up."
+        )
+        caution = (
+            "**The two columns do not measure the same.** The paper's seconds are those of the slowest client alone "
+            "on an A100, all others being thought of as working beside it; ours are those of all clients' work "
+            "together on one device, with the server's and the evaluation. FACT asks two sources a round whatever "
+            "their number. No source grows sure of random images, so KD3A's consensus focus is timed apart, on drawn "
+            "votes of which a share is disputed, and added."
+        )
+        table = grid(["", *(f"{count} sources" for count in _counts(cells))], _rows(cells))
+        focus = [
+            f"{cell['sources']} sources: consensus focus {cell['focus_seconds']:.3f} s of {cell['seconds']:.2f} s, "
+            f"{100 * cell['disputed']:.0f} % of the images disputed, form `{cell['form']}`"
+            for cell in cells
+            if cell["focus_seconds"] is not None
+        ]
+        text = page(
+            self.title,
+            intro,
+            caution,
+            "Seconds of a round; in brackets the paper's.",
+            table,
+            "![Seconds of a round against the number of sources](runtime.png)",
+            "## KD3A's consensus focus",
+            listed(focus),
+            "## Verdict",
+            listed(_verdicts(cells)),
+        )
+        drawn = picture(self.title, ("seconds of a round",), lambda axes, _: _draw(axes, cells))
+        return write_files(folder, {"table.json": as_json(cells), "table.md": text, "runtime.png": drawn})
+
+
+def _focus(images: int, sources: int, device: torch.device) -> dict[str, Any]:
+    from galafed.consensus_focus import best_form, consensus_focus
+    from galafed.reproduction.timing import CLASSES, disputed, drawn_votes, shortest
+
+    confidence, vote = drawn_votes(images, sources, device)
+    seconds, _ = shortest(
+        lambda: consensus_focus(confidence, vote, gate=GATE, classes=CLASSES, seed=1), device, repeats=1
+    )
+    return {
+        "focus_seconds": seconds,
+        "disputed": disputed(confidence, vote, GATE),
+        "form": best_form(sources, GATE),
+    }
+
+
+def _cell(record: Record) -> dict[str, Any]:
+    """A cell of table.json."""
+    found, settings = record["found"], record["settings"]
+    as_in_paper = (settings["network"], settings["images"]) == ("digit_cnn", 25000)
+    focus = found.get("focus_seconds")
+    return {
+        "row": settings["row"],
+        "column": f"{settings['sources']} sources",
+        "sources": settings["sources"],
+        "seconds": round(found["seconds"] + (focus or 0.0), 4),
+        "rounds": len(found["timed"]),
+        "phases": {name: round(value, 4) for name, value in found["phases"].items()},
+        "focus_seconds": focus,
+        "disputed": found.get("disputed"),
+        "form": found.get("form"),
+        "device": record["device"],
+        "paper": SECONDS_PER_ROUND[settings["row"]].get(settings["sources"]) if as_in_paper else None,
+    }
+
+
+def _counts(cells: Sequence[Mapping[str, Any]]) -> list[int]:
+    return sorted({cell["sources"] for cell in cells})
+
+
+def _rows(cells: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    rows = []
+    for row in dict.fromkeys(cell["row"] for cell in cells):
+        found = {cell["sources"]: cell for cell in cells if cell["row"] == row}
+        rows.append([row, *(_shown(found.get(count)) for count in _counts(cells))])
+    return rows
+
+
+def _shown(cell: Mapping[str, Any] | None) -> str:
+    if cell is None:
+        return "-"
+    return f"{cell['seconds']:.2f}" + (f" ({cell['paper']:g})" if cell["paper"] is not None else "")
+
+
+def _verdicts(cells: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How each system grows from the fewest sources to the most, here and in the paper."""
+    lines = []
+    for row in dict.fromkeys(cell["row"] for cell in cells):
+        ours = {cell["sources"]: cell["seconds"] for cell in cells if cell["row"] == row}
+        few, many = min(ours), max(ours)
+        paper = SECONDS_PER_ROUND[row]
+        lines.append(
+            f"**{row}**: {ours[many] / ours[few]:.1f} times the seconds from {few} to {many} sources; the paper's "
+            f"grow {paper[max(paper)] / paper[min(paper)]:.1f} times from {min(paper)} to {max(paper)}."
+        )
+    kd3a = {cell["sources"]: cell["seconds"] for cell in cells if cell["row"] == "KD3A"}
+    if len(kd3a) > 1:
+        per_source = {count: seconds / count for count, seconds in kd3a.items()}
+        spread = max(per_source.values()) / min(per_source.values())
+        lines.append(
+            f"KD3A's seconds for each source lie within a factor of {spread:.1f} of one another: what grows "
+            "exponentially in the paper is a way to compute Shapley values, not the method."
+        )
+    return lines
+
+
+def _draw(axes: Axes, cells: Sequence[Mapping[str, Any]]) -> None:
+    for colour, row in enumerate(dict.fromkeys(cell["row"] for cell in cells)):
+        ours = sorted((cell["sources"], cell["seconds"]) for cell in cells if cell["row"] == row)
+        axes.plot(*zip(*ours, strict=True), "o-", color=f"C{colour}", label=f"{row}, all clients on one device")
+        paper = sorted(SECONDS_PER_ROUND[row].items())
+        axes.plot(*zip(*paper, strict=True), "x--", color=f"C{colour}", alpha=0.6, label=f"{row}, paper: one client")
+    axes.set_yscale("log")
+    axes.set_xlabel("sources", fontsize=8)
+    axes.legend(fontsize=6)

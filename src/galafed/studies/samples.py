@@ -1,0 +1,113 @@
+"""The paper's figure of samples: a row for each domain of Digit-18, a column for each digit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from galafed.benchmarks.base import Benchmark, benchmarks
+from galafed.digits.domains import DERIVED, base_of
+from galafed.reproduction.pages import as_json, grid, page, write_files
+from galafed.studies.base import Desk, Reproducible, commit, studies
+
+PAPER = {"ardis": (6600, 1000), "ardis2": (6600, 1000), "tmnist": (22400, 7500)}
+"""Training and test images of the domains whose numbers the paper tells."""
+RENDERED = ("syn", "tmnist")
+"""Bases that are drawn from fonts where the published files are not there."""
+LICENSED = {"mnist": "CC BY-SA 3.0"}
+"""Bases that anybody may show."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Which domains are shown."""
+
+    benchmark: Literal["digit-18", "digit-five"] = "digit-18"
+    domains: Literal["all", "free"] = "all"
+    """free: those alone that may be published with this project: rendered here, or under a licence that lets us."""
+
+
+@studies.register("samples")
+class SamplesStudy(Reproducible):
+    """The first training image of each class: the same ones whenever the sheet is drawn."""
+
+    title: ClassVar[str] = "Samples of Digit-18 (its figure of samples)"
+    Settings = Settings
+
+    def carry_out(self, desk: Desk) -> Sequence[Path]:
+        """Draw the sheet and list the domains."""
+        from galafed.report.contact_sheet import contact_sheet, pick
+        from galafed.report.words import with_note
+
+        benchmark = benchmarks.get(self.settings.benchmark)()
+        rows: dict[str, Mapping[str, Any]] = {}
+        records = []
+        for name in benchmark.domains:
+            domain = benchmark.load(name)
+            shown = self.settings.domains == "all" or may_be_published(name, domain.note)
+            if shown:
+                rows[with_note(name, domain.note)] = pick(domain.train, benchmark.classes, 1)
+            records.append(_record(name, domain.note, len(domain.train), len(domain.test), shown=shown))
+        desk.say(f"{self.title}: {len(rows)} of {len(records)} domains are shown")
+        title = f"{benchmark.name}: {len(rows)} of {len(records)} domains, one training image of each class"
+        return write_files(
+            desk.out / self.name,
+            {
+                "table.json": as_json(records),
+                "table.md": self._page(records, benchmark, desk.command),
+                "samples.png": contact_sheet(title, rows, benchmark.classes, 1),
+            },
+        )
+
+    def progress(self, out: Path) -> tuple[int, int]:
+        return int((out / self.name / "samples.png").exists()), 1
+
+    def _page(self, records: Sequence[Mapping[str, Any]], benchmark: Benchmark, command: str) -> str:
+        hidden = [record["domain"] for record in records if not record["shown"]]
+        left_out = (
+            f"Not shown here: {', '.join(hidden)}. Their images, or photographs in them, belong to others and are not "
+            "published with this project; `gala reproduce samples` draws them from your own copies."
+            if hidden
+            else ""
+        )
+        counts = [
+            [r["domain"], r["note"] or "-", r["made_from"], f"{r['train']} / {r['test']}", _paper(r)] for r in records
+        ]
+        return page(
+            self.title,
+            f"Made by `{command}` at commit {commit()}: the first training image of each class, {benchmark.image_size} "
+            "pixels a side, enlarged. A regenerated domain or a stand-in takes the place of files that could not be "
+            "had, and is marked wherever its numbers appear. Images of MNIST and what is made of them: CC BY-SA 3.0.",
+            "![Samples](samples.png)",
+            left_out,
+            grid(["domain", "note", "made from", "train / test", "paper's train / test"], counts),
+        )
+
+
+def may_be_published(domain: str, note: str) -> bool:
+    """Whether images of a domain may stand in a public picture: not of photographs, nor of sets that do not say so."""
+    photographs = domain in DERIVED and DERIVED[domain][1] == "photo"
+    base = base_of(domain)
+    return not photographs and (base in LICENSED or (base in RENDERED and bool(note)))
+
+
+def _record(name: str, note: str, train: int, test: int, *, shown: bool) -> dict[str, Any]:
+    base, dress = DERIVED.get(name, ("", ""))
+    paper = PAPER.get(name)
+    return {
+        "domain": name,
+        "note": note,
+        "stand_in": bool(note),
+        "made_from": f"{base}, {dress}" if base else "files of its own",
+        "train": train,
+        "test": test,
+        "paper": {"train": paper[0], "test": paper[1]} if paper else None,
+        "shown": shown,
+    }
+
+
+def _paper(record: Mapping[str, Any]) -> str:
+    paper = record["paper"]
+    return f"{paper['train']} / {paper['test']}" if paper else "-"

@@ -1,0 +1,126 @@
+"""Accuracy against the number of sources, 4 to 17: Digit-Five's targets, with ever more domains of Digit-18."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from galafed.digits.domains import DIGIT_FIVE, EIGHTEEN
+from galafed.errors import ConfigError
+from galafed.reproduction.accuracy import SYSTEMS, AccuracyStudy, Values
+from galafed.reproduction.figure import picture
+from galafed.reproduction.pages import write_files
+from galafed.runs import archive
+from galafed.studies.base import Cell, Desk, studies
+from galafed.studies.similarity import easy_first
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+ADDED = tuple(name for name in EIGHTEEN if name not in DIGIT_FIVE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Which numbers of sources, and in which order domains are added."""
+
+    counts: tuple[int, ...] = (4, 6, 9, 13, 17)
+    rounds: int = 60
+    order: tuple[str, ...] = ()
+    """The thirteen domains beyond Digit-Five; as the study `similarity` found them, easy first, if empty."""
+
+    def __post_init__(self) -> None:
+        if self.order and sorted(self.order) != sorted(ADDED):
+            raise ConfigError(f"order = {', '.join(self.order)}: name each of {', '.join(ADDED)} once")
+        if not self.counts or not all(4 <= count <= 17 for count in self.counts):
+            raise ConfigError(f"counts = {list(self.counts)}: must be numbers from 4 to 17")
+
+
+@studies.register("source-count")
+class SourceCountStudy(AccuracyStudy):
+    """The four other domains of Digit-Five, then one more at a time."""
+
+    title: ClassVar[str] = "Accuracy against the number of sources (its figure on source count)"
+    about: ClassVar[str] = (
+        "The column is the target and the number of sources: the four other domains of Digit-Five, then domains of "
+        "Digit-18, easy ones first. (The paper says increasing difficulty and lowest self-performance first, which "
+        "contradict each other; it shows the figure as curves only.)"
+    )
+    seeds: ClassVar[Mapping[str, int]] = {}
+    Settings = Settings
+
+    def __init__(self, settings: Any = None) -> None:
+        super().__init__(settings)
+        self.order: tuple[str, ...] = self.settings.order or ADDED
+
+    def rows(self) -> Mapping[str, Values]:
+        return {row: SYSTEMS[row] for row in ("FACT", "GALA")}
+
+    def columns(self) -> Mapping[str, Values]:
+        return {
+            f"{target}, {count}": {
+                "benchmark": "digit-18",
+                "target": target,
+                "sources": self._sources(target, count),
+                "rounds": self.settings.rounds,
+            }
+            for target in DIGIT_FIVE
+            for count in self.settings.counts
+        }
+
+    def carry_out(self, desk: Desk) -> Sequence[Path]:
+        """As any table, once the order is known."""
+        self._find_order(desk.out)
+        desk.say(f"domains are added in this order: {', '.join(self.order)}")
+        return super().carry_out(desk)
+
+    def progress(self, out: Path) -> tuple[int, int]:
+        try:
+            self._find_order(out)
+        except ConfigError:  # nothing can have been measured
+            return 0, len(self.cells())
+        return super().progress(out)
+
+    def told(self) -> str:
+        return f"{self.about} Added in this order: {', '.join(self.order)}."
+
+    def write(self, folder: Path, done: Sequence[tuple[Cell, Mapping[str, Any]]], *, command: str) -> Sequence[Path]:
+        """The table, and a panel of curves for each target."""
+        drawn = picture(self.title, DIGIT_FIVE, lambda axes, target: _draw(axes, target, done))
+        return [*super().write(folder, done, command=command), *write_files(folder, {"source-count.png": drawn})]
+
+    def _sources(self, target: str, count: int) -> list[str]:
+        own = [name for name in DIGIT_FIVE if name != target]
+        return sorted([*own, *self.order[: count - len(own)]])
+
+    def _find_order(self, out: Path) -> None:
+        """Easy first, by the accuracy of models trained and tested on the same domain."""
+        if self.settings.order:
+            return
+        runs = archive.read(out / "similarity").values()
+        kept = [(run["target"], run["kept"]["tested_on"]) for run in runs if run["benchmark"] == "digit-18"]
+        matrix = {name: row for name, row in kept if name in ADDED}
+        if missing := [name for name in ADDED if name not in matrix]:
+            raise ConfigError(
+                f"the order in which domains are added is not known yet, for lack of {', '.join(missing)}: run "
+                "'gala reproduce similarity' first, or give it: --set 'order=[\"tmnist\", …]'"
+            )
+        self.order = tuple(easy_first(matrix))
+
+
+def _draw(axes: Axes, target: str, done: Sequence[tuple[Cell, Mapping[str, Any]]]) -> None:
+    axes.set_xlabel("sources", fontsize=8)
+    axes.set_ylabel("test accuracy, %", fontsize=8)
+    found: defaultdict[str, defaultdict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for cell, summary in done:
+        if cell.run.target == target:
+            found[cell.row][len(cell.run.sources)].append(100 * summary["accuracy"]["last"])
+    for row, values in found.items():
+        counts = sorted(values)
+        axes.plot(counts, [fmean(values[count]) for count in counts], "o-", lw=1.3, label=row)
+    if found:
+        axes.legend(fontsize=7)

@@ -1,0 +1,115 @@
+"""The paper's communication table: bytes of a round at a source, the server and the target, with 5 and 10 sources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from galafed.config import resolve
+from galafed.reproduction.pages import as_json, grid, listed, machines, page, write_files
+from galafed.reproduction.published import MEGABYTES_PER_ROUND
+from galafed.studies.base import Cell, Study, commit, studies
+
+SYSTEMS = {"FACT": "fact", "GALA": "gala", "KD3A": "kd3a"}
+COUNTS = (5, 10)
+PARTIES = ("source", "server", "target")
+CLOSE = 1.0
+"""Percent within which a count agrees with a figure that the paper marks as approximate."""
+
+REASONS = {
+    "KD3A": "Its sources keep their predictors, and the target receives every model once: a source moves G twice and F "
+    "once, the target N models, G twice and its own F. The paper counts a whole model down and up at a source, and N "
+    "of both at the target.",
+}
+
+
+@studies.register("traffic")
+class TrafficStudy(Study):
+    """Counted by the ledger of real runs with the paper's network; bytes do not depend on the images, which are few."""
+
+    title: ClassVar[str] = "Bytes of a round (its communication table)"
+
+    def cells(self) -> Sequence[Cell]:
+        """Three rounds each: who holds a part since the round before is not sent it again, and the median tells."""
+        return [
+            Cell(row, f"{count} sources", resolve(_run(algorithm, count)))
+            for row, algorithm in SYSTEMS.items()
+            for count in COUNTS
+        ]
+
+    def write(self, folder: Path, done: Sequence[tuple[Cell, Mapping[str, Any]]], *, command: str) -> Sequence[Path]:
+        """Megabytes next to the paper's, and where they differ."""
+        records = [record for cell, summary in done for record in _records(cell, summary)]
+        intro = (
+            f"Made by `{command}` at commit {commit()} from {len(done)} runs of three rounds of `digit_cnn`, the "
+            f"paper's network, on {machines(summary for _, summary in done)}. Megabytes (10⁶ bytes) of the median "
+            "round, both directions together, as the ledger of each run counted its payloads: raw float32 states, "
+            "without the headers of a file or a connection. The source is the busiest one. In brackets the paper's "
+            "figures, which it marks as approximate."
+        )
+        apart = (
+            "The paper's table leaves out the class centroids and the statistics of heads that the target sends; "
+            "`everything` in table.json counts them too. Testing the model, which is no part of a method, stands apart."
+        )
+        text = page(self.title, intro, _table(records), apart, "## Verdict", listed(_verdicts(records)))
+        return write_files(folder, {"table.json": as_json(records), "table.md": text})
+
+
+def _run(algorithm: str, count: int) -> dict[str, Any]:
+    return {
+        "benchmark": "noise",
+        "noise": {"domains": count + 1, "images": 16, "tested": 16},
+        "algorithm": algorithm,
+        "rounds": 3,
+        "device": "cpu",
+        "threads": 1,
+        "checkpoint_every": 3,  # KD3A's models with ten predictors are a gigabyte
+    }
+
+
+def _records(cell: Cell, summary: Mapping[str, Any]) -> list[dict[str, Any]]:
+    count, counted = len(summary["sources"]), summary["bytes"]
+    return [
+        {
+            "row": cell.row,
+            "column": cell.column,
+            "party": party,
+            "megabytes": round(counted[party] / 1e6, 2),
+            "everything": round(counted["all"][party] / 1e6, 2),
+            "paper": MEGABYTES_PER_ROUND[cell.row][count][party],
+            "rounds": summary["rounds"],
+            "seeds": 1,
+        }
+        for party in PARTIES
+    ]
+
+
+def _table(records: Sequence[Mapping[str, Any]]) -> str:
+    columns = list(dict.fromkeys((r["column"], r["party"]) for r in records))
+    rows = []
+    for row in dict.fromkeys(record["row"] for record in records):
+        cells = {(r["column"], r["party"]): r for r in records if r["row"] == row}
+        rows.append([row, *(_cell(cells[key]) if key in cells else "-" for key in columns)])
+    return grid(["", *(f"{column}: {party}" for column, party in columns)], rows)
+
+
+def _cell(record: Mapping[str, Any]) -> str:
+    paper = f"{record['paper']:g}" if record["paper"] is not None else "none given"
+    return f"{record['megabytes']:.2f} ({paper})"
+
+
+def _verdicts(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Of each system: which counts agree with the paper's within a percent, and which do not."""
+    lines = []
+    for row in dict.fromkeys(record["row"] for record in records):
+        gaps = {
+            f"{r['party']}, {r['column']}": 100 * (r["megabytes"] / r["paper"] - 1)
+            for r in records
+            if r["row"] == row and r["paper"] is not None
+        }
+        off = {where: gap for where, gap in gaps.items() if abs(gap) > CLOSE}
+        told = f"**{row}**: {len(gaps) - len(off)} of {len(gaps)} figures within {CLOSE:g} %"
+        told += "; different: " + ", ".join(f"{where} ({gap:+.0f} %)" for where, gap in off.items()) if off else ""
+        lines.append(f"{told}. {REASONS.get(row, '')}".rstrip() if off else f"{told}.")
+    return lines
