@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from galafed.config import resolve
-from galafed.errors import DataError
+from galafed.errors import ConfigError, DataError
 from galafed.report.accuracy_table import write_table
 from galafed.reproduction import published
 from galafed.reproduction.figure import FigureStudy
@@ -210,3 +210,10 @@ def test_the_sweep_tells_what_each_judge_would_choose_and_compares_only_whole_ro
     judged = json.loads((tmp_path / "judged.json").read_text())
     assert judged["chosen"] == {"information": second, "entropy": second, "accuracy": first}
     assert f"(oracle): **{first}**" in (tmp_path / "judged.md").read_text()
+
+
+def test_rows_can_be_worked_on_alone(tmp_path: Path, tiny: None) -> None:
+    with pytest.raises(ConfigError, match="plain"):
+        carry_out(tmp_path, rows=["plane"])
+    assert "2 runs are still missing" in carry_out(tmp_path, rows=["plain"], minutes=1e-9)[-1]
+    assert not any("missing" in line for line in carry_out(tmp_path, rows=["plain"]))

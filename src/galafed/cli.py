@@ -216,6 +216,7 @@ def reproduce(
     jobs: int = 1,
     device: str | None = None,
     engine: str | None = None,
+    rows: tuple[str, ...] = (),
     settings: Annotated[UseAppendAction[tuple[str, ...]], arg(name="set", metavar="KEY=VALUE")] = (),
     data: Folder = None,
     out: Path = Path("results"),
@@ -233,6 +234,7 @@ def reproduce(
         jobs: How many runs at a time.
         device: Where to run, if not where the study says.
         engine: What to run on, if not what the study says.
+        rows: Run these rows of the table only, for example FACT GALA; the table still shows all there is.
         settings: A setting of the study, for example sources=[3,5]; may be repeated. Few studies have any.
         data: Where data files are looked up; wins over $GALAFED_DATA.
         out: Where the study's table goes, in a folder of its name.
@@ -259,6 +261,7 @@ def reproduce(
         work=work,
         say=lambda text: console().print(text, markup=False, highlight=False),
         settings=chosen,
+        rows=rows,
     ):
         console().print(f"wrote {path}", markup=False, soft_wrap=True)
 

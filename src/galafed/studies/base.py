@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 
 from galafed.benchmarks.base import NoSettings
 from galafed.config import Run
-from galafed.registry import Registry
+from galafed.errors import ConfigError
+from galafed.registry import Registry, unknown
 from galafed.runs import archive
 from galafed.runs.sharing import carry_out
 from galafed.typed import build
@@ -23,7 +24,8 @@ from galafed.typed import build
 class Desk:
     """Where and for how long a study is worked on.
 
-    `place` overrides where work is done (device, engine); what is done stays. Nothing is begun after `minutes`.
+    `place` overrides where work is done (device, engine); what is done stays. Nothing is begun after `minutes`. Of a
+    study of runs only `rows` are worked on, if any are named.
     """
 
     out: Path
@@ -33,6 +35,7 @@ class Desk:
     place: Mapping[str, Any]
     say: Callable[[str], None]
     command: str
+    rows: Sequence[str] = ()
 
 
 class Reproducible(ABC):
@@ -90,8 +93,12 @@ class Study(Reproducible):
         measured = archive.read(out) | _measured(self, cells, desk.out)
         missing = [cell for cell in cells if archive.recipe(cell.run) not in measured]
         desk.say(f"{self.title}: {len(cells)} runs, {len(cells) - len(missing)} measured, {len(missing)} to do")
+        for row in desk.rows:
+            if row not in (known := tuple(dict.fromkeys(cell.row for cell in cells))):
+                raise ConfigError(unknown("--rows", row, known))
+        wanted = [cell for cell in missing if not desk.rows or cell.row in desk.rows]
         # Seed after seed, so that a study that is cut short has whole tables with fewer seeds.
-        todo = sorted((cell.run for cell in missing if not _done(work, cell)), key=lambda run: run.seed)
+        todo = sorted((cell.run for cell in wanted if not _done(work, cell)), key=lambda run: run.seed)
         carry_out(todo, work, jobs=desk.jobs, minutes=desk.minutes, place=desk.place, say=desk.say)
         for cell in missing:
             if _done(work, cell):
@@ -121,6 +128,7 @@ def reproduce(
     work: Path,
     say: Callable[[str], None],
     settings: Mapping[str, Any] | None = None,
+    rows: Sequence[str] = (),
 ) -> Sequence[Path]:
     """Do what a study lacks, `jobs` runs at a time, for at most `minutes`, then write its table."""
     kind = studies.get(name)
@@ -129,7 +137,7 @@ def reproduce(
     told = "".join(f" --set {shlex.quote(assignment)}" for assignment in chosen)
     command = f"gala reproduce {name}{told}"
     return kind(mine).carry_out(
-        Desk(out=out, work=work, minutes=minutes, jobs=jobs, place=place, say=say, command=command)
+        Desk(out=out, work=work, minutes=minutes, jobs=jobs, place=place, say=say, command=command, rows=rows)
     )
 
 

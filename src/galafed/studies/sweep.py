@@ -38,7 +38,13 @@ class SweepStudy(AccuracyStudy):
     def rows(self) -> Mapping[str, Values]:
         rates = {f"lr {rate:g}": {"training": {"lr": rate}} for rate in (0.005, 0.02, 0.04)}
         scales = {f"IGD {scale:g}": {"gala": {"igd_scale": scale}} for scale in (0.1, 0.3, 3.0)}
-        return {CENTRE: {}, **rates, **scales, "source statistics": {"gala": {"head_statistics": "source"}}}
+        turned: dict[str, Values] = {
+            CENTRE: {},
+            **rates,
+            **scales,
+            "source statistics": {"gala": {"head_statistics": "source"}},
+        }
+        return {row: {"training": {"lr": 0.01}, **values} for row, values in turned.items()}
 
     def columns(self) -> Mapping[str, Values]:
         return {t: {"benchmark": "digit-five", "target": t, "rounds": ROUNDS} for t in ("mnistm", "svhn")}
