@@ -212,6 +212,7 @@ def reproduce(
     /,
     *,
     list_: Annotated[bool, tyro.conf.arg(name="list")] = False,
+    summary: bool = False,
     minutes: float = 0.0,
     jobs: int = 1,
     device: str | None = None,
@@ -229,6 +230,7 @@ def reproduce(
     Args:
         study: Which study; --list shows all.
         list_: Show the studies and how much of each was measured.
+        summary: Write README.md, the state of all studies on one page, into the folder of results.
         minutes: Start no further run after this many minutes; 0 runs to the end.
         jobs: How many runs at a time.
         device: Where to run, if not where the study says.
@@ -240,6 +242,11 @@ def reproduce(
     """
     from galafed.studies import base
 
+    if summary:
+        from galafed.reproduction.overview import write_overview
+
+        console().print(f"wrote {write_overview(out)}", markup=False, soft_wrap=True)
+        return
     if list_ or not study:
         from galafed.report.tables import listing
 
