@@ -78,7 +78,13 @@ class VarianceStudy(Measurement):
 
     def measure(self, unit: Unit, device: torch.device) -> Mapping[str, Any]:
         """The spreads of one toy, or of the heads of one run."""
-        return _toy(unit.settings) if "toy" in unit.settings else _heads(unit.settings, device)
+        if "toy" not in unit.settings:
+            return _heads(unit.settings, device)
+        from galafed.reproduction.estimators import toy
+
+        mine = unit.settings
+        rng = generator("variance", mine["toy"], mine["M"])
+        return toy(mine["M"], mine["points"], mine["populations"], rng, theta=mine.get("theta"))
 
     def write(self, folder: Path, records: Sequence[Record], *, command: str) -> Sequence[Path]:
         """Both tables, the picture and the verdict; heads of other runs that were measured before are shown too."""
@@ -124,27 +130,6 @@ class VarianceStudy(Measurement):
 
 def _theta(toy: str, theta: float) -> dict[str, float]:
     return {"theta": theta} if toy == "own means" else {}
-
-
-def _toy(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Spreads averaged over populations of heads."""
-    from galafed.reproduction.estimators import discrepancy, own_means, pairs, signed, splits, uniform_heads
-
-    half, points = settings["M"], settings["points"]
-    rng = generator("variance", settings["toy"], half)
-    every, halves = pairs(2 * half), splits(2 * half, rng, at_most=10**4)
-    found: dict[str, list[float]] = {}
-    for _ in range(settings["populations"]):
-        theta = settings.get("theta")
-        h = own_means(2 * half, points, rng, theta) if theta else uniform_heads(2 * half, points, rng)
-        values = {"sigma2": float(h.mean(dim=1).var(correction=0))}
-        for name, choices in (("IDD", every), ("IGD", halves)):
-            loss = discrepancy(h, choices)
-            values |= {f"signed {name}": signed(h, choices).variance, f"variance {name}": loss.variance}
-            values |= {f"mean {name}": loss.mean}
-        for name, value in values.items():
-            found.setdefault(name, []).append(value)
-    return {name: fmean(values) for name, values in found.items()} | {"splits": len(halves)}
 
 
 def _heads(settings: Mapping[str, Any], device: torch.device) -> dict[str, Any]:
