@@ -187,11 +187,13 @@ def _head_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
                 key: fmean(member["found"][name][key] for member in members)
                 for key in ("mean", "variance", "relative_variance", "noise_to_signal", "cosine")
             }
+            noise = [m["found"][name]["noise_to_signal"] / m["found"]["IDD"]["noise_to_signal"] for m in members]
             rows.append(
                 {
                     "benchmark": benchmark, "target": target, "round": rounds, "images": images,
                     "sources": members[0]["found"]["sources"], "estimator": name, "seeds": len(members),
-                    "choices": members[0]["found"][name]["choices"], **means,
+                    "choices": members[0]["found"][name]["choices"],
+                    "noise_ratio_of_seeds": [min(noise), max(noise)], **means,
                 }
             )  # fmt: skip
     for row in rows:
@@ -255,12 +257,12 @@ def _toy_verdicts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 def _head_verdicts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = []
     for row in (row for row in rows if row["estimator"] in IGD):
-        ratios = row["ratios"]
+        ratios, (low, high) = row["ratios"], row["noise_ratio_of_seeds"]
         lines.append(
             f"**{row['benchmark']}, {row['target']}, {row['sources']} sources, {row['estimator']}**: variance "
             f"{ratios['variance']:.2f} times IDD's (2/N = {2 / row['sources']:.2f}), mean {ratios['mean']:.2f} times, "
             f"variance/mean² {ratios['relative']:.2f} times, the gradient's noise to signal "
-            f"{ratios['noise']:.2f} times."
+            f"{ratios['noise']:.2f} times ({low:.2f} to {high:.2f} over {row['seeds']} seeds)."
         )
     return lines
 
