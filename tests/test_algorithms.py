@@ -38,6 +38,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("kd3a", {"statistics": "average", "gate_start": 0.4, "gate_end": 0.5}),
     ("sfda", {"merge": "parameters"}),
     ("fact", {"two_heads": False}),
+    ("fact", {"train_all": True}),
     ("gala", {"group_predictors": "outputs"}),
     ("gala", {"igd": False}),
 ]
@@ -544,6 +545,28 @@ def test_fact_asks_two_sources_a_round_and_tests_with_both_heads() -> None:
     merged = weighted_mean({k: tested.parts[f"predictor:{k}"] for k in "12"}, {"1": 0.5, "2": 0.5})
     assert digest({"f": merged}) == digest({"f": played.model.predictor})
     assert readout(play("fact", fact={"two_heads": False})) == Readout()
+
+
+def test_fact_with_all_sources_trained_compares_a_pair_of_them_and_averages_all() -> None:
+    played = play("fact", rounds=4, fact={"train_all": True})
+    assert {job.client for job in played.jobs if job.task.name == "train"} == set(SOURCES)
+    pairs = {tuple(outcome.notes["pair"]) for outcome in played.outcomes}
+    assert all(len(pair) == 2 for pair in pairs)
+    assert len(pairs) > 1
+    equal = dict.fromkeys(SOURCES, 1.0)
+    G = weighted_mean(played.sent("train", "extractor"), equal)
+    F = weighted_mean(played.sent("tune", "predictor"), equal)
+    received = played.received("align", TARGET)
+    assert digest({"g": received["extractor"]}) == digest({"g": G})
+    assert digest({"f": parameters(F)}) == digest({"f": parameters(played.model.predictor)})
+    first, second = played.last.notes["pair"]
+    assert digest({"f": received["predictor:1"]}) == digest({"f": played.sent("tune", "predictor")[first]})
+    assert digest({"f": received["predictor:2"]}) == digest({"f": played.sent("tune", "predictor")[second]})
+
+
+def test_with_two_sources_all_of_them_are_the_pair() -> None:
+    two = {"sources": ["bright", "inverted"]}
+    assert play("fact", fact={"train_all": True}, **two).digests() == play("fact", **two).digests()
 
 
 # Equal sources

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import tomllib
 import typing
 from pathlib import Path
@@ -432,3 +433,12 @@ def test_a_file_that_is_not_toml_is_named(tmp_path: Path, content: bytes) -> Non
         read_toml(path)
     with pytest.raises(ConfigError, match=r"none\.toml"):
         read_toml(tmp_path / "none.toml")
+
+
+def test_a_setting_that_came_later_does_not_rename_the_runs_before_it() -> None:
+    lines = (Path(__file__).parent.parent / "results" / "traffic" / "runs.jsonl").read_text().splitlines()
+    (before,) = (run for run in map(json.loads, lines) if run["algorithm"] == "fact" and len(run["sources"]) == 5)
+    assert resolve(before["config"]).hash() == before["config_hash"]
+    changed = resolve({**before["config"], "fact": {"train_all": True}})
+    assert changed.to_dict()["fact"]["train_all"] is True
+    assert changed.hash() != before["config_hash"]

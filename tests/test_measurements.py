@@ -84,6 +84,13 @@ def test_a_setting_that_a_study_does_not_have_is_refused(tmp_path: Path) -> None
         reproduce("mini", tmp_path, images=3)
 
 
+def test_an_engine_for_what_has_no_runs_is_refused(tmp_path: Path, squares: None) -> None:
+    place = {"device": "cpu", "engine": "serial"}
+    with pytest.raises(ConfigError, match="no runs to move"):
+        base.reproduce("squares", minutes=0, jobs=1, place=place, out=tmp_path, work=tmp_path, say=lambda text: None)
+    assert Squares.measured == []
+
+
 # Traffic
 
 

@@ -304,3 +304,22 @@ def test_initial_weights_differ_between_parts_and_networks() -> None:
     model = SMALL.initial(3)
     assert digest({"p": model.extractor}) != digest({"p": model.predictor})
     assert SmallCnn(classes=4, image_size=8).initial(3).digest() != model.digest()
+
+
+def test_batchnorm_on_the_logits_adds_a_layer_of_ten() -> None:
+    plain, normed = (networks.get(name)(classes=10, image_size=32) for name in ("digit_cnn", "digit_cnn_bn"))
+    extra = normed.schema("predictor").keys() - plain.schema("predictor").keys()
+    assert {name.split(".")[0] for name in extra} == {"norm3"}
+    assert normed.schema("predictor")["norm3.weight"] == ((10,), True)
+    assert normed.schema("extractor") == plain.schema("extractor")
+
+
+def test_the_softmax_of_a_softmax_keeps_the_loss_above_its_floor() -> None:
+    """-log(e / (e + 9)) = 1.461 is the best that cross-entropy of probabilities can reach."""
+    head = networks.get("digit_cnn_softmax")(classes=10, image_size=8).predictor().eval()
+    with torch.no_grad():
+        head.full3.bias.copy_(torch.tensor([100.0] + [0.0] * 9))
+        given = head(torch.zeros(4, 512))
+    assert torch.allclose(given.sum(dim=-1), torch.ones(4))
+    loss = torch.nn.functional.cross_entropy(given, torch.zeros(4, dtype=torch.int64))
+    assert float(loss) == pytest.approx(1.4612, abs=1e-4)

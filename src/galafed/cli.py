@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NoReturn
 import tyro
 from tyro.conf import Positional, UseAppendAction, arg
 
-from galafed import __version__, cli_data, cli_federation, cli_site, cli_use
+from galafed import __version__, cli_data, cli_federation, cli_reproduce, cli_site, cli_use
 from galafed.cli_data import use_data
 from galafed.cli_federation import RUN_FILE
 from galafed.config import read_toml, resolve, set_value
@@ -207,65 +207,6 @@ def ls(
         console().print(listing(rows))
 
 
-def reproduce(
-    study: Positional[str] = "",
-    /,
-    *,
-    list_: Annotated[bool, tyro.conf.arg(name="list")] = False,
-    minutes: float = 0.0,
-    jobs: int = 1,
-    device: str | None = None,
-    engine: str | None = None,
-    rows: tuple[str, ...] = (),
-    settings: Annotated[UseAppendAction[tuple[str, ...]], arg(name="set", metavar="KEY=VALUE")] = (),
-    data: Folder = None,
-    out: Path = Path("results"),
-    work: Path = RUNS,
-) -> None:
-    """Run, or go on with, the runs of a study, and write its table and pictures.
-
-    Several of these commands may share the folder of runs, for example one for the GPU and one for the processor's
-    cores: each run is done once. Runs whose summaries are in the study's runs.jsonl are not repeated.
-
-    Args:
-        study: Which study; --list shows all.
-        list_: Show the studies and how much of each was measured.
-        minutes: Start no further run after this many minutes; 0 runs to the end.
-        jobs: How many runs at a time.
-        device: Where to run, if not where the study says.
-        engine: What to run on, if not what the study says.
-        rows: Run these rows of the table only, for example FACT GALA; the table still shows all there is.
-        settings: A setting of the study, for example sources=[3,5]; may be repeated. Few studies have any.
-        data: Where data files are looked up; wins over $GALAFED_DATA.
-        out: Where the study's table goes, in a folder of its name.
-        work: Where its runs are kept.
-    """
-    from galafed.studies import base
-
-    if list_ or not study:
-        from galafed.report.tables import listing
-
-        console().print(listing(base.progress(out)))
-        return
-    use_data(data)
-    place = {key: value for key, value in (("device", device), ("engine", engine)) if value}
-    chosen: dict[str, Any] = {}
-    for assignment in settings:
-        set_value(chosen, assignment)
-    for path in base.reproduce(
-        study,
-        minutes=minutes,
-        jobs=jobs,
-        place=place,
-        out=out,
-        work=work,
-        say=lambda text: console().print(text, markup=False, highlight=False),
-        settings=chosen,
-        rows=rows,
-    ):
-        console().print(f"wrote {path}", markup=False, soft_wrap=True)
-
-
 def data() -> None:
     """Look at data, prepare and check it: list, prepare, verify, preview, similarity, inspect ('gala data --help')."""
 
@@ -290,7 +231,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "data": data,
     "site": site,
     "federation": federation,
-    "reproduce": reproduce,
+    **cli_reproduce.VERBS,
     **cli_use.VERBS,
 }
 

@@ -176,10 +176,13 @@ class Run:
         poison = values.pop("poison")
         if poison["sources"]:  # else a run is what it was before there was poison, down to its name
             values["poison"] = poison | {"sources": list(poison["sources"])}
-        for key, usual in LATER.items():
-            if values[key] == usual:
-                del values[key]
-        return values | {name: table for name, table in tables.items() if table}
+        values |= {name: table for name, table in tables.items() if table}
+        for dotted, usual in LATER.items():
+            table, _, key = dotted.rpartition(".")
+            place = values.get(table, {}) if table else values
+            if place.get(key) == usual:
+                del place[key]
+        return values
 
     def hash(self) -> str:
         """A fingerprint of the whole configuration."""
@@ -194,7 +197,12 @@ class Run:
         return f"{self.benchmark}-{self.target}-{self.algorithm}-s{self.seed}-{self.hash()[:8]}"
 
 
-LATER: Mapping[str, Any] = {"participation": 1.0, "participation_by": "uniform", "federation": ""}
+LATER: Mapping[str, Any] = {
+    "participation": 1.0,
+    "participation_by": "uniform",
+    "federation": "",
+    "fact.train_all": False,
+}
 """Settings that came after the first runs; with these values a run is what it was before, down to its name."""
 
 TABLES = ("settings", "benchmark_settings")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from galafed.algorithms.base import Algorithm, Outcome, algorithms
 from galafed.config import positive
 from galafed.groups import random_pair
-from galafed.model import Model
+from galafed.model import Model, statistics
 from galafed.tasks import align, train, tune
 from galafed.work import Readout
 
@@ -30,6 +30,8 @@ class Settings:
     """Dropout in both heads during the alignment."""
     two_heads: bool = True
     """Test with the more confident of the two heads, as the public code does; otherwise with their mean."""
+    train_all: bool = False
+    """A control: every source trains and fine-tunes each round and counts alike in G' and F; a pair is compared."""
 
     def __post_init__(self) -> None:
         positive("idd_scale", self.idd_scale)
@@ -53,13 +55,14 @@ class Fact(Algorithm[Settings]):
     def round(self, fed: Federation, model: Model) -> Outcome:
         my, mean = self.settings, self.training.mean
         sgd, supervised = self.sgd(fed.round), self.supervised(fed.round)
-        pair = random_pair(fed.sources, fed.rng("pair"))
+        trained = fed.sources if my.train_all else random_pair(fed.sources, fed.rng("pair"))
 
-        local = fed.ask(pair, train(**supervised), model)  # (G_n, F_n): F_n stays at the client
-        G = mean(local["extractor"], dict.fromkeys(pair, 0.5))  # G'
+        local = fed.ask(trained, train(**supervised), model)  # (G_n, F_n): F_n stays at the client
+        G = mean(local["extractor"], dict.fromkeys(local.names, 1.0))  # G'
         tuned = fed.ask(local.names, tune(**supervised), {"extractor": G})  # F_n, on frozen G'
 
-        heads = {str(k): F for k, F in enumerate(tuned["predictor"].values(), start=1)}
+        pair = random_pair(tuned.names, fed.rng("pair")) if my.train_all else tuned.names
+        heads = {str(k): tuned["predictor"][n] for k, n in enumerate(pair, start=1)}
         aligned = fed.ask(
             fed.target,
             align(groups=[{head: 1.0} for head in heads], scale=my.idd_scale, dropout=my.idd_dropout, **sgd),
@@ -68,6 +71,8 @@ class Fact(Algorithm[Settings]):
         G = aligned["extractor"][fed.target]
         heads = {head: F | aligned[f"statistics:{head}"][fed.target] for head, F in heads.items()}
         F = mean(heads, dict.fromkeys(heads, 0.5))
+        if my.train_all:
+            F = mean(tuned["predictor"], dict.fromkeys(tuned.names, 1.0)) | statistics(F)
 
         named = {f"predictor:{head}": state for head, state in heads.items()}
         if len(heads) < 2:  # the other source dropped out: there is no second opinion
@@ -78,5 +83,5 @@ class Fact(Algorithm[Settings]):
             loss=local.mean("loss"),
             discrepancy=aligned.mean("loss") / my.idd_scale if len(heads) == 2 else None,
             relevance={n: 1 / len(tuned.names) for n in tuned.names},
-            notes={"pair": list(tuned.names)},
+            notes={"pair": list(pair)},
         )

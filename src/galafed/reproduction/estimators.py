@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from statistics import fmean
 
 import torch
 from torch import Tensor
@@ -84,3 +85,22 @@ def own_means(count: int, points: int, rng: torch.Generator, theta: float) -> Te
     """Its second: μ_i ~ Unif[θ, 1-θ], h_i(x) ~ Unif[μ_i-θ, μ_i+θ], [count, points]."""
     middle = theta + (1 - 2 * theta) * torch.rand(count, 1, generator=rng, dtype=torch.float64)
     return middle + theta * (2 * torch.rand(count, points, generator=rng, dtype=torch.float64) - 1)
+
+
+def toy(half: int, points: int, populations: int, rng: torch.Generator, theta: float | None) -> dict[str, float]:
+    """Spreads of IDD and IGD over pairs and splits of 2M heads, averaged over populations of heads.
+
+    The first toy, or with θ the second; σ² is the variance of E_x h_k over heads.
+    """
+    every, halves = pairs(2 * half), splits(2 * half, rng, at_most=10**4)
+    found: dict[str, list[float]] = {}
+    for _ in range(populations):
+        h = own_means(2 * half, points, rng, theta) if theta else uniform_heads(2 * half, points, rng)
+        values = {"sigma2": float(h.mean(dim=1).var(correction=0))}
+        for name, choices in (("IDD", every), ("IGD", halves)):
+            loss = discrepancy(h, choices)
+            values |= {f"signed {name}": signed(h, choices).variance, f"variance {name}": loss.variance}
+            values |= {f"mean {name}": loss.mean}
+        for name, value in values.items():
+            found.setdefault(name, []).append(value)
+    return {name: fmean(values) for name, values in found.items()} | {"splits": len(halves)}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from galafed.errors import DataError
+from galafed.errors import ConfigError, DataError
 from galafed.runs.files import write_atomically
 from galafed.studies.base import Desk, Reproducible, commit
 
@@ -56,6 +56,11 @@ class Measurement(Reproducible):
         from galafed.runs.assembly import pick_device
         from galafed.runs.summary import machine
 
+        if "engine" in desk.place:
+            raise ConfigError(
+                f"--engine {desk.place['engine']}: {self.name} has no runs to move to another engine; leave it out, or "
+                "see whether the study has a setting for it (--set engine=…)"
+            )
         device, folder, started = pick_device(desk.place.get("device", "auto")), desk.out / self.name, time.monotonic()
         units = self.units(device.type)
         known = archived(folder)

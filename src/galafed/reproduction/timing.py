@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from galafed.config import Run, resolve
 from galafed.consensus_focus import class_totals
+from galafed.loops import copy_of
 from galafed.messages import Failure, Job, Reply
 from galafed.model import Model
 from galafed.runs.assembly import assemble
@@ -62,8 +64,8 @@ class TimedRounds:
             name = jobs[0].task.name
             self.phases[name].append(time.perf_counter() - started)
             self.jobs[name], self.asked[name] = jobs[0], len(jobs)
-            if name in self._keep:
-                self.answers[name] = answers
+            if name in self._keep:  # as they are now: an engine may use their memory again
+                self.answers[name] = [_copied(answer) for answer in answers]
             return answers
 
         self.engine.dispatch = timed  # type: ignore[method-assign]
@@ -82,6 +84,12 @@ class TimedRounds:
     def close(self) -> None:
         """Let go of the engine and its memory."""
         self._federation.close()
+
+
+def _copied(answer: Reply | Failure) -> Reply | Failure:
+    if isinstance(answer, Failure):
+        return answer
+    return replace(answer, parts={part: copy_of(state) for part, state in answer.parts.items()})
 
 
 def wait(device: torch.device) -> None:

@@ -8,6 +8,7 @@ import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -150,8 +151,19 @@ def _measured(study: Study, cells: Sequence[Cell], out: Path) -> dict[str, archi
     every = ((name, studies.get(name)) for name in studies.names())
     others = [name for name, kind in every if issubclass(kind, Study) and kind.kept_by() == study.kept_by()]
     wanted = {archive.recipe(cell.run) for cell in cells}
-    found = {key: summary for name in others for key, summary in archive.read(out / name).items()}
+    found = {key: summary for name in others for key, summary in _archive(out / name).items()}
     return {key: found[key] for key in found.keys() & wanted}
+
+
+def _archive(folder: Path) -> Mapping[str, archive.Summary]:
+    """A study's archive, which many others ask for; read again only when it has changed."""
+    path = folder / archive.FILE
+    return _read(folder, path.stat().st_mtime_ns if path.exists() else 0)
+
+
+@lru_cache(maxsize=64)
+def _read(folder: Path, changed: int) -> Mapping[str, archive.Summary]:
+    return archive.read(folder)
 
 
 def progress(out: Path) -> list[dict[str, Any]]:

@@ -23,6 +23,8 @@ SYSTEMS = {"FACT": "fact", "GALA": "gala", "KD3A": "kd3a"}
 WARM = {"FACT": 2, "GALA": 2, "KD3A": 1}
 """Rounds that are not timed; KD3A's target is not recorded as a graph, and its rounds are the longest."""
 GATE = 0.9
+LINEAR = 3.0
+"""Seconds for each source may differ by this factor where the cost is called proportional to their number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,6 +197,8 @@ def _verdicts(cells: Sequence[Mapping[str, Any]]) -> list[str]:
     for row in dict.fromkeys(cell["row"] for cell in cells):
         ours = {cell["sources"]: cell["seconds"] for cell in cells if cell["row"] == row}
         few, many = min(ours), max(ours)
+        if few == many:
+            continue
         paper = SECONDS_PER_ROUND[row]
         lines.append(
             f"**{row}**: {ours[many] / ours[few]:.1f} times the seconds from {few} to {many} sources; the paper's "
@@ -204,9 +208,11 @@ def _verdicts(cells: Sequence[Mapping[str, Any]]) -> list[str]:
     if len(kd3a) > 1:
         per_source = {count: seconds / count for count, seconds in kd3a.items()}
         spread = max(per_source.values()) / min(per_source.values())
+        told = f"KD3A's seconds for each source lie within a factor of {spread:.1f} of one another"
         lines.append(
-            f"KD3A's seconds for each source lie within a factor of {spread:.1f} of one another: what grows "
-            "exponentially in the paper is a way to compute Shapley values, not the method."
+            f"{told}: what grows exponentially in the paper is a way to compute Shapley values, not the method."
+            if spread < LINEAR
+            else f"{told}: more than a cost in proportion to the sources."
         )
     return lines
 

@@ -97,7 +97,7 @@ class SimilarityStudy(Study):
             ),
         }
         if len(matrix) == len(self._domains):
-            values = [[value / 100 for value in matrix[name].values()] for name in self._domains]
+            values = [[matrix[name][tested] / 100 for tested in self._domains] for name in self._domains]
             title = f"{mine.benchmark}: {network} trained on one domain for {mine.epochs} epochs"
             content["similarity.png"] = heatmap(title, names, values)
         return write_files(folder, content)

@@ -78,7 +78,13 @@ class VarianceStudy(Measurement):
 
     def measure(self, unit: Unit, device: torch.device) -> Mapping[str, Any]:
         """The spreads of one toy, or of the heads of one run."""
-        return _toy(unit.settings) if "toy" in unit.settings else _heads(unit.settings, device)
+        if "toy" not in unit.settings:
+            return _heads(unit.settings, device)
+        from galafed.reproduction.estimators import toy
+
+        mine = unit.settings
+        rng = generator("variance", mine["toy"], mine["M"])
+        return toy(mine["M"], mine["points"], mine["populations"], rng, theta=mine.get("theta"))
 
     def write(self, folder: Path, records: Sequence[Record], *, command: str) -> Sequence[Path]:
         """Both tables, the picture and the verdict; heads of other runs that were measured before are shown too."""
@@ -124,27 +130,6 @@ class VarianceStudy(Measurement):
 
 def _theta(toy: str, theta: float) -> dict[str, float]:
     return {"theta": theta} if toy == "own means" else {}
-
-
-def _toy(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Spreads averaged over populations of heads."""
-    from galafed.reproduction.estimators import discrepancy, own_means, pairs, signed, splits, uniform_heads
-
-    half, points = settings["M"], settings["points"]
-    rng = generator("variance", settings["toy"], half)
-    every, halves = pairs(2 * half), splits(2 * half, rng, at_most=10**4)
-    found: dict[str, list[float]] = {}
-    for _ in range(settings["populations"]):
-        theta = settings.get("theta")
-        h = own_means(2 * half, points, rng, theta) if theta else uniform_heads(2 * half, points, rng)
-        values = {"sigma2": float(h.mean(dim=1).var(correction=0))}
-        for name, choices in (("IDD", every), ("IGD", halves)):
-            loss = discrepancy(h, choices)
-            values |= {f"signed {name}": signed(h, choices).variance, f"variance {name}": loss.variance}
-            values |= {f"mean {name}": loss.mean}
-        for name, value in values.items():
-            found.setdefault(name, []).append(value)
-    return {name: fmean(values) for name, values in found.items()} | {"splits": len(halves)}
 
 
 def _heads(settings: Mapping[str, Any], device: torch.device) -> dict[str, Any]:
@@ -202,11 +187,13 @@ def _head_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
                 key: fmean(member["found"][name][key] for member in members)
                 for key in ("mean", "variance", "relative_variance", "noise_to_signal", "cosine")
             }
+            noise = [m["found"][name]["noise_to_signal"] / m["found"]["IDD"]["noise_to_signal"] for m in members]
             rows.append(
                 {
                     "benchmark": benchmark, "target": target, "round": rounds, "images": images,
                     "sources": members[0]["found"]["sources"], "estimator": name, "seeds": len(members),
-                    "choices": members[0]["found"][name]["choices"], **means,
+                    "choices": members[0]["found"][name]["choices"],
+                    "noise_ratio_of_seeds": [min(noise), max(noise)], **means,
                 }
             )  # fmt: skip
     for row in rows:
@@ -270,12 +257,12 @@ def _toy_verdicts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 def _head_verdicts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = []
     for row in (row for row in rows if row["estimator"] in IGD):
-        ratios = row["ratios"]
+        ratios, (low, high) = row["ratios"], row["noise_ratio_of_seeds"]
         lines.append(
             f"**{row['benchmark']}, {row['target']}, {row['sources']} sources, {row['estimator']}**: variance "
             f"{ratios['variance']:.2f} times IDD's (2/N = {2 / row['sources']:.2f}), mean {ratios['mean']:.2f} times, "
             f"variance/mean² {ratios['relative']:.2f} times, the gradient's noise to signal "
-            f"{ratios['noise']:.2f} times."
+            f"{ratios['noise']:.2f} times ({low:.2f} to {high:.2f} over {row['seeds']} seeds)."
         )
     return lines
 

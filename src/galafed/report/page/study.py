@@ -27,8 +27,8 @@ def study_page(folder: Path) -> Page:
         columns = list(dict.fromkeys(str(r["column"]) for r in cells))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(
-            f"{folder / 'table.json'}: is not the table of a study with accuracies ({error!r}); write it with "
-            "'gala reproduce STUDY'"
+            f"{folder / 'table.json'}: is not the table of a study with accuracies ({error!r}); write one with "
+            f"'gala reproduce STUDY', or read {folder / 'table.md'}"
         ) from None
     if not cells:
         raise DataError(f"{folder / 'table.json'}: holds no accuracy; write it with 'gala reproduce STUDY'")

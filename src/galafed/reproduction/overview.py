@@ -1,0 +1,101 @@
+"""The state of the reproduction on one page: what was measured, headlines, verdicts, pictures, what is missing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from galafed.reproduction.pages import grid, listed, page, write_files
+from galafed.studies.base import progress
+
+FILE = "README.md"
+VERDICT = "## Verdict"
+
+
+def write_overview(out: Path) -> Path:
+    """Write the page over all studies into the folder of their results."""
+    (path,) = write_files(out, {FILE: overview(out)})
+    return path
+
+
+def overview(out: Path) -> str:
+    """The page, made of what the studies wrote and of nothing else."""
+    rows = progress(out)
+    found = [row for row in rows if (out / row["name"]).is_dir() and row["measured"]]
+    missing = [row for row in rows if row["measured"] < row["runs"]]
+    state = [[_link(row, out), f"{row['measured']} of {row['runs']}", row["title"]] for row in rows]
+    return page(
+        "Results",
+        "Written by `gala reproduce --summary` from the folders beside it; every number is in a study's `table.json`, "
+        "and each table tells the command, the commit and the machine it was made with. `gala reproduce STUDY` runs "
+        "what a study lacks, or goes on with it. Its tables and figures are those of the paper; * marks "
+        "a mean over targets of which some are stand-ins.",
+        grid(["study", "measured", "what"], state),
+        *(part for row in found for part in _study(out / row["name"], row)),
+        "## Missing" if missing else "",
+        listed(f"{row['name']}: {row['runs'] - row['measured']} of {row['runs']} not measured" for row in missing),
+        "## Also measured",
+        listed(_others(out, {row["name"] for row in rows})),
+    )
+
+
+def _link(row: Mapping[str, Any], out: Path) -> str:
+    table = out / row["name"] / "table.md"
+    return f"[{row['name']}]({row['name']}/table.md)" if table.is_file() else f"{row['name']}"
+
+
+def _study(folder: Path, row: Mapping[str, Any]) -> Iterator[str]:
+    """The section of a study that has results."""
+    yield f"## {row['title']}"
+    yield f"`gala reproduce {row['name']}`: {row['measured']} of {row['runs']} measured."
+    table = folder / "table.json"
+    if table.is_file():
+        yield _headline(json.loads(table.read_text(encoding="utf-8")))
+    yield verdict(folder / "table.md")
+    for picture in sorted(folder.glob("*.png")):
+        yield f"![{row['title']}]({folder.name}/{picture.name})"
+
+
+def _headline(records: Any) -> str:
+    """Of a table of accuracies: the mean of each row over columns, last round, next to the paper's."""
+    if not isinstance(records, list) or not all("selection" in record for record in records):
+        return ""
+    last = [record for record in records if record["selection"] == "last"]
+    rows = []
+    for name in dict.fromkeys(record["row"] for record in last):
+        cells = [record for record in last if record["row"] == name]
+        rows.append([name, *_means(cells), str(len(cells)), _seeds(cells), _seeds(cells, "rounds")])
+    if {record["column"] for record in last} == {row[0] for row in rows}:
+        return ""  # a matrix of domains: means over columns say nothing
+    return grid(["last round, %", "mean", "paper's mean", "columns", "seeds", "rounds"], rows)
+
+
+def _means(cells: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """Ours and the paper's, where it has all columns; * where a target is a stand-in."""
+    ours = f"{fmean(cell['mean'] for cell in cells):.1f}" + ("*" if any(cell["stand_in"] for cell in cells) else "")
+    paper = [cell["paper"] for cell in cells]
+    return ours, f"{fmean(paper):.1f}" if None not in paper else "-"
+
+
+def _seeds(cells: Sequence[Mapping[str, Any]], key: str = "seeds") -> str:
+    low, high = min(cell[key] for cell in cells), max(cell[key] for cell in cells)
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def verdict(table: Path) -> str:
+    """What a study's page says under its verdict, without the heading."""
+    if not table.is_file():
+        return ""
+    _, _, after = table.read_text(encoding="utf-8").partition(f"\n{VERDICT}\n")
+    return after.partition("\n## ")[0].strip()
+
+
+def _others(out: Path, names: set[str]) -> Iterator[str]:
+    """Results that belong to no study, by the first line of their pages."""
+    for folder in sorted(path for path in out.iterdir() if path.is_dir() and path.name not in names):
+        for file in sorted(folder.glob("*.md")):
+            first = file.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ").rstrip(".")
+            yield f"[{folder.name}/{file.name}]({folder.name}/{file.name}): {first}"

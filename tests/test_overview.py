@@ -1,0 +1,60 @@
+"""The page over all results: made of what the studies wrote, and up to date with what is committed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from galafed.reproduction.overview import overview, write_overview
+from galafed.runs import archive
+from galafed.studies.base import studies
+
+RESULTS = Path(__file__).parent.parent / "results"
+
+
+def test_the_committed_page_is_up_to_date() -> None:
+    committed = (RESULTS / "README.md").read_text(encoding="utf-8")
+    assert committed == overview(RESULTS), "results have changed: write the page with 'gala reproduce --summary'"
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """One of 75 runs of Digit-Five, with its table."""
+    folder = tmp_path / "digit-five"
+    cell = studies.get("digit-five")().cells()[-1]  # type: ignore[attr-defined]
+    archive.write(folder, [{"config": cell.run.to_dict()}])
+    common = {"std": 0.0, "seeds": 1, "rounds": 100}
+    records = [
+        {"row": "GALA", "column": "mnist", "mean": 99.0, "paper": 99.2, "stand_in": False, "selection": "last"},
+        {"row": "GALA", "column": "syn", "mean": 91.0, "paper": 95.2, "stand_in": True, "selection": "last"},
+        {"row": "GALA", "column": "syn", "mean": 1.0, "paper": 95.2, "stand_in": True, "selection": "best_oracle"},
+        {"row": "FACT", "column": "mnist", "mean": 98.0, "paper": None, "stand_in": False, "selection": "last"},
+    ]
+    (folder / "table.json").write_text(json.dumps([record | common for record in records]))
+    (folder / "table.md").write_text(
+        "# t\n\n## Last round\n\nx\n\n## Verdict\n\n- **GALA** below: syn.\n\n## Worse\n\n- y\n"
+    )
+    (folder / "curve.png").write_bytes(b"")
+    (tmp_path / "apart").mkdir()
+    (tmp_path / "apart" / "table.md").write_text("# Something else\n\ntext\n")
+    return tmp_path
+
+
+def test_headlines_verdicts_pictures_and_what_is_missing(results: Path) -> None:
+    text = overview(results)
+    assert "| [digit-five](digit-five/table.md) | 1 of 75 |" in text
+    assert "| GALA | 95.0* | 97.2 | 2 | 1 | 100 |" in text
+    assert "| FACT | 98.0 | - | 1 | 1 | 100 |" in text
+    assert "- **GALA** below: syn." in text
+    assert "- y" not in text
+    assert "](digit-five/curve.png)" in text
+    assert "- digit-five: 74 of 75 not measured" in text
+    assert "- [apart/table.md](apart/table.md): Something else" in text
+
+
+def test_a_changed_result_changes_the_page(results: Path) -> None:
+    before = write_overview(results).read_text()
+    (results / "digit-five" / "table.json").write_text("[]")
+    assert overview(results) != before
