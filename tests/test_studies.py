@@ -217,3 +217,13 @@ def test_rows_can_be_worked_on_alone(tmp_path: Path, tiny: None) -> None:
         carry_out(tmp_path, rows=["plane"])
     assert "2 runs are still missing" in carry_out(tmp_path, rows=["plain"], minutes=1e-9)[-1]
     assert not any("missing" in line for line in carry_out(tmp_path, rows=["plain"]))
+
+
+def test_the_table_alone_is_written_from_what_was_measured_and_measures_nothing(tmp_path: Path, tiny: None) -> None:
+    assert "2 runs are still missing" in carry_out(tmp_path, table=True)[-1]
+    carry_out(tmp_path)
+    written = (tmp_path / "out" / "tiny" / "table.md").read_text()
+    (tmp_path / "out" / "tiny" / "table.md").unlink()
+    carry_out(tmp_path, table=True, work=tmp_path / "elsewhere")
+    assert (tmp_path / "out" / "tiny" / "table.md").read_text() == written
+    assert not (tmp_path / "elsewhere").exists()

@@ -21,6 +21,7 @@ def reproduce(
     *,
     list_: Annotated[bool, arg(name="list")] = False,
     summary: bool = False,
+    table: bool = False,
     minutes: float = 0.0,
     jobs: int = 1,
     device: str | None = None,
@@ -40,6 +41,7 @@ def reproduce(
         study: Which study; --list shows all.
         list_: Show the studies and how much of each was measured.
         summary: Write README.md, the state of all studies on one page, into the folder of results.
+        table: Write the table and pictures of what was measured, here or in the folder of runs, and measure nothing.
         minutes: Start no further run after this many minutes; 0 runs to the end.
         jobs: How many runs at a time.
         device: Where to run, if not where the study says.
@@ -77,6 +79,7 @@ def reproduce(
         say=lambda text: console().print(text, markup=False, highlight=False),
         settings=chosen,
         rows=rows,
+        table=table,
     ):
         console().print(f"wrote {path}", markup=False, soft_wrap=True)
 

@@ -26,7 +26,7 @@ class Desk:
     """Where and for how long a study is worked on.
 
     `place` overrides where work is done (device, engine); what is done stays. Nothing is begun after `minutes`. Of a
-    study of runs only `rows` are worked on, if any are named.
+    study of runs only `rows` are worked on, if any are named. For the `table` alone nothing is measured.
     """
 
     out: Path
@@ -37,6 +37,7 @@ class Desk:
     say: Callable[[str], None]
     command: str
     rows: Sequence[str] = ()
+    table: bool = False
 
 
 class Reproducible(ABC):
@@ -100,7 +101,8 @@ class Study(Reproducible):
         wanted = [cell for cell in missing if not desk.rows or cell.row in desk.rows]
         # Seed after seed, so that a study that is cut short has whole tables with fewer seeds.
         todo = sorted((cell.run for cell in wanted if not _done(work, cell)), key=lambda run: run.seed)
-        carry_out(todo, work, jobs=desk.jobs, minutes=desk.minutes, place=desk.place, say=desk.say)
+        if not desk.table:
+            carry_out(todo, work, jobs=desk.jobs, minutes=desk.minutes, place=desk.place, say=desk.say)
         for cell in missing:
             if _done(work, cell):
                 folder = work / cell.run.run_name
@@ -130,6 +132,7 @@ def reproduce(
     say: Callable[[str], None],
     settings: Mapping[str, Any] | None = None,
     rows: Sequence[str] = (),
+    table: bool = False,
 ) -> Sequence[Path]:
     """Do what a study lacks, `jobs` runs at a time, for at most `minutes`, then write its table."""
     kind = studies.get(name)
@@ -138,7 +141,17 @@ def reproduce(
     told = "".join(f" --set {shlex.quote(assignment)}" for assignment in chosen)
     command = f"gala reproduce {name}{told}"
     return kind(mine).carry_out(
-        Desk(out=out, work=work, minutes=minutes, jobs=jobs, place=place, say=say, command=command, rows=rows)
+        Desk(
+            out=out,
+            work=work,
+            minutes=minutes,
+            jobs=jobs,
+            place=place,
+            say=say,
+            command=command,
+            rows=rows,
+            table=table,
+        )
     )
 
 
