@@ -146,7 +146,7 @@ def fit(
     optimisers = {name: _optimiser(work, name, modules[name], momentum.get(name)) for name in updated}
     totals = torch.zeros(len(work.steps), dtype=torch.float64, device=bench.device)
     count = 0
-    for batch in _batches(work, bench, data, stream, _needed_rows(work, rows or {})):
+    for batch in _batches(work, bench, data, stream, needed_rows(work, rows or {})):
         if work.mixup and (batch.labels is not None or batch.rows):
             batch = mixed(batch, work.mixup, (*stream, count, "mixup"))
         for number, step in enumerate(work.steps):
@@ -285,7 +285,7 @@ def _batches(work: Fit, bench: Bench, data: Images, stream: tuple[object, ...], 
         yield Batch(own.images, own.labels, rows=own.rows, streams=found)
 
 
-def _needed_rows(work: Fit, rows: Rows) -> Rows:
+def needed_rows(work: Fit, rows: Rows) -> Rows:
     """The rows a fit names, by stream."""
     needed = {s: {name: rows[s][name] for name in work.rows if name in rows[s]} for s in work.streams if s in rows}
     for name in work.rows:

@@ -76,7 +76,6 @@ def unstackable(work: Fit) -> str | None:
     elements = [element for step in work.steps for path in step.outputs.values() for element in path]
     reasons = {
         "work on several domains of one client": work.streams != ("",),
-        "work with values for single images": bool(work.rows),
         "work that remembers": any(step.remember for step in work.steps),
         "work with lent layers": any("|" in element for element in elements),
     }

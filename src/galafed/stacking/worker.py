@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from galafed.batches import WorkError
 from galafed.client import Begun, Client
-from galafed.loops import Bench, require
+from galafed.loops import Bench, needed_rows, require
 from galafed.messages import Failure, Job, Reply
 from galafed.stacking import kernels
 from galafed.stacking.fitting import Member, Workspace
@@ -86,13 +86,17 @@ class Worker:
         begun = client.begin(job, self.bench, self._seed)
         try:
             require(job.task.work, client.data)
+            if isinstance(job.task.work, Fit):
+                needed_rows(job.task.work, client.memory.rows)
         except WorkError as error:
             return begun if isinstance(begun, Failure) else client.refuse(job, error)
         return begun
 
     def _member(self, begun: Begun) -> Member:
         client = self._clients[begun.job.client]
-        return Member(client.name, begun.states, begun.momentum, begun.stream)
+        work = begun.job.task.work
+        rows = needed_rows(work, client.memory.rows).get("", {}) if isinstance(work, Fit) else {}
+        return Member(client.name, begun.states, begun.momentum, begun.stream, rows)
 
 
 def _own(bench: Bench) -> Bench:
