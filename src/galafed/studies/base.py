@@ -92,7 +92,8 @@ class Study(Reproducible):
     def carry_out(self, desk: Desk) -> Sequence[Path]:
         """Run what was not measured yet, several at a time, and put the summaries in the study's archive."""
         cells, out, work = self.cells(), desk.out / self.name, desk.work
-        measured = archive.read(out) | _measured(self, cells, desk.out)
+        own, elsewhere = archive.read(out), _measured(self, cells, desk.out)
+        measured = own | elsewhere
         missing = [cell for cell in cells if archive.recipe(cell.run) not in measured]
         desk.say(f"{self.title}: {len(cells)} runs, {len(cells) - len(missing)} measured, {len(missing)} to do")
         for row in desk.rows:
@@ -106,11 +107,12 @@ class Study(Reproducible):
         for cell in missing:
             if _done(work, cell):
                 folder = work / cell.run.run_name
-                measured[archive.recipe(cell.run)] = archive.of_run(folder, kept=self.keeps(folder))
+                own[archive.recipe(cell.run)] = archive.of_run(folder, kept=self.keeps(folder))
+        measured |= own
         done = [(cell, measured[key]) for cell in cells if (key := archive.recipe(cell.run)) in measured]
         if len(done) < len(cells):
             desk.say(f"{len(cells) - len(done)} runs are still missing; the table shows what there is")
-        written = archive.write(out, measured.values()) if measured else None
+        written = archive.write(out, own.values()) if own else None  # what another study has measured stays there
         return [*self.write(out, done, command=desk.command), *([written] if written else [])]
 
     def progress(self, out: Path) -> tuple[int, int]:
