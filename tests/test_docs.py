@@ -73,6 +73,23 @@ def test_table_of_the_readme_is_the_measured_one():
         assert float(mean.strip("*")) == pytest.approx(sum(expected) / 8, abs=0.051)
 
 
+def test_digits_of_the_readme_are_the_measured_ones():
+    records = json.loads((ROOT / "results/digit-five/table.json").read_text())
+    found = {(r["row"], r["column"]): r for r in records if r["selection"] == "last"}
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in README.splitlines() if line.count("|") == 8
+    ]
+    (_, *columns, _), _, *shown = rows
+    assert [row for row, *_ in shown] == ["source-only", "source-only, target statistics", "FACT", "GALA", "oracle"]
+    for name, *cells, _ in shown:
+        for cell, record in zip(cells, (found[name, column] for column in columns), strict=True):
+            ours, _, theirs = cell.rstrip(")").partition(" (")
+            assert float(ours) == pytest.approx(record["mean"], abs=0.051)
+            assert (float(theirs) if theirs else None) == (
+                record["paper"] and pytest.approx(record["paper"], abs=0.051)
+            )
+
+
 def test_every_summary_behind_the_table_is_there():
     lines = (ROOT / "results/mini/runs.jsonl").read_text().splitlines()
     records = json.loads((ROOT / "results/mini/table.json").read_text())
