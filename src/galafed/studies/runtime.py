@@ -39,7 +39,7 @@ class Settings:
     engine: str = "stacked"
     rounds: int = 3
     """Rounds that are timed."""
-    seconds: float = 4.0
+    seconds: float = 2.5
     """No further round is timed after this long."""
 
     def __post_init__(self) -> None:
