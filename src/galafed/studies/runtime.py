@@ -109,8 +109,8 @@ class RuntimeStudy(Measurement):
             f"{settings['images']} random images, the median of up to three rounds after warm-up."
         )
         caution = (
-            "**Ours and the paper's do not measure the same.** The paper's seconds are those of the slowest client alone "
-            "on an A100, all others being thought of as working beside it; ours are those of all clients' work "
+            "**Ours and the paper's do not measure the same.** The paper's seconds are those of the slowest client "
+            "alone on an A100, all others being thought of as working beside it; ours are those of all clients' work "
             "together on one device, with the server's and the evaluation. FACT asks two sources a round whatever "
             "their number. No source grows sure of random images, so KD3A's consensus focus is timed apart, on drawn "
             "votes of which a share is disputed, and added."
