@@ -17,8 +17,8 @@ from statistics import median
 
 import numpy
 import torch
-from round import Measured
 
+from galafed.reproduction.timing import TimedRounds, timed_run
 from galafed.runs.garbage import spared
 
 WARM_UP = 5
@@ -50,7 +50,12 @@ def main() -> None:
     torch.set_num_threads(1)
     precision = "bfloat16" if options.device.startswith("cuda") else "float32"
     gc.collect()
-    runs = {clients: Measured("stacked", precision, "gala", clients, options) for clients in options.clients}
+    values = {"images": options.images, "size": options.side, "network": options.network, "device": options.device}
+
+    def small(clients: int) -> TimedRounds:
+        return TimedRounds(timed_run("gala", clients, engine="stacked", precision=precision, **values))
+
+    runs = {clients: small(clients) for clients in options.clients}
     times: dict[int, list[float]] = {clients: [] for clients in options.clients}
     with spared():  # as a run has it
         # In turns, so that a slow minute of the machine is not mistaken for the cost of one number of clients.
@@ -64,7 +69,7 @@ def main() -> None:
     slope, start = numpy.polyfit(options.clients, seconds, 1)
     left = numpy.array(seconds) - (start + slope * numpy.array(options.clients))
     fit = 1 - float((left**2).sum() / ((numpy.array(seconds) - numpy.mean(seconds)) ** 2).sum())
-    run = Measured("stacked", precision, "gala", options.clients[len(options.clients) // 2], options)
+    run = small(options.clients[len(options.clients) // 2])
     memory(run.device)
     peaks = {}
     with spared():

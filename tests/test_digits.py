@@ -94,7 +94,7 @@ def test_names_and_recommendations() -> None:
     assert benchmarks.get("digit-18")().domains == EIGHTEEN
     five, eighteen = resolve({"benchmark": "digit-five"}), resolve({"benchmark": "digit-18"})
     assert (five.settings.tau, eighteen.settings.tau) == (0.2, 1.0)
-    assert (five.target, five.network, five.rounds, five.training.lr) == ("mnistm", "digit_cnn", 100, 0.01)
+    assert (five.target, five.network, five.rounds, five.training.lr) == ("mnistm", "digit_cnn", 100, 0.04)
     assert len(eighteen.sources) == 17
     assert len(resolve({"benchmark": "digit-18", "digit-18": {"all_19": True}}).sources) == 18
 

@@ -182,9 +182,11 @@ def test_batches_are_gathered_by_number() -> None:
 
 
 @pytest.mark.skipif(DEVICE.type == "cuda", reason="checks the kernels' arithmetic in float32, by the interpreter")
-def test_a_round_with_kernels_equals_serial(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("algorithm", "rounds"), [("gala", 1), ("kd3a", 1)])
+def test_rounds_with_kernels_equal_serial(algorithm: str, rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """KD3A has work of the target that is not stacked, and so must not be done on twins."""
     sizes = {"a": 10, "b": 8, "t": 8}
-    different = {"dtype": torch.float32, "rounds": 1, "sizes": sizes, "threads": 64}
+    different = {"algorithm": algorithm, "dtype": torch.float32, "rounds": rounds, "sizes": sizes, "threads": 64}
     serial, _ = play("serial", **different)
     monkeypatch.setattr(kernels, "usable", lambda bench: True)
     monkeypatch.setattr(kernels, "LOW", torch.float32)

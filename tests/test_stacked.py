@@ -32,6 +32,7 @@ from galafed.runs.runner import resume, start
 from galafed.runs.seeding import seed_for, seeds_for
 from galafed.stacking.plan import arrange, segments
 from galafed.stacking.twins import CannotStack, twin
+from galafed.stacking.worker import Worker
 from galafed.work import Batch, Finished, Fit, Sgd, Step, Task
 
 SIZES = {"a": 40, "b": 23, "c": 40, "d": 17, "t": 33}
@@ -227,6 +228,16 @@ def test_what_cannot_be_stacked_is_done_one_after_the_other_with_one_notice() ->
     serial, stacked = answers("serial", work, data), answers("stacked", work, data, notices)
     assert all(distance(Model(serial[name].parts), Model(stacked[name].parts)) == 0 for name in data)
     assert notices == ["fit: work that remembers cannot be stacked, so clients train one after the other"]
+
+
+@pytest.mark.parametrize("algorithm", ["kd3a", "shot", "sfda"])
+def test_work_with_values_for_single_images_is_stacked(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = []
+    carry_out = Worker._alone
+    monkeypatch.setattr(Worker, "_alone", lambda self, begun: alone.append(begun.job.task) or carry_out(self, begun))
+    play("stacked", algorithm, rounds=2)
+    assert alone
+    assert not [task.name for task in alone if isinstance(task.work, Fit)]
 
 
 def test_a_layer_without_a_twin_is_named() -> None:

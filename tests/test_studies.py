@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from galafed.config import resolve
-from galafed.errors import DataError
+from galafed.errors import ConfigError, DataError
 from galafed.report.accuracy_table import write_table
 from galafed.reproduction import published
 from galafed.reproduction.figure import FigureStudy
@@ -194,3 +194,36 @@ def test_with_few_checkpoints_a_run_goes_on_from_the_last_one_to_the_same_bits(t
     whole = start(config, tmp_path / "whole")
     assert resume(tmp_path / "cut").summary["digest"] == whole.summary["digest"]
     assert [line["round"] for line in metrics(tmp_path / "cut")] == [1, 2, 3, 4, 5]
+
+
+def test_the_sweep_tells_what_each_judge_would_choose_and_compares_only_whole_rows(tmp_path: Path) -> None:
+    study = studies.get("sweep")()
+    first, second, *_ = study.rows()
+    found = {first: (0.9, 1.0, 0.5), second: (0.8, 2.0, 0.2), "lr 0.02": (0.99, 9.0, 0.1)}
+    done = []
+    for cell in study.cells():
+        if cell.row in found and not (cell.row == "lr 0.02" and cell.column == "svhn"):
+            accuracy, information, entropy = found[cell.row]
+            kept = {"accuracy": [0.0, accuracy], "information": [9.0, information], "entropy": [0.0, entropy]}
+            done.append((cell, summary(accuracy) | {"kept": kept}))
+    study.write(tmp_path, done, command="gala reproduce sweep")
+    judged = json.loads((tmp_path / "judged.json").read_text())
+    assert judged["chosen"] == {"information": second, "entropy": second, "accuracy": first}
+    assert f"(oracle): **{first}**" in (tmp_path / "judged.md").read_text()
+
+
+def test_rows_can_be_worked_on_alone(tmp_path: Path, tiny: None) -> None:
+    with pytest.raises(ConfigError, match="plain"):
+        carry_out(tmp_path, rows=["plane"])
+    assert "2 runs are still missing" in carry_out(tmp_path, rows=["plain"], minutes=1e-9)[-1]
+    assert not any("missing" in line for line in carry_out(tmp_path, rows=["plain"]))
+
+
+def test_the_table_alone_is_written_from_what_was_measured_and_measures_nothing(tmp_path: Path, tiny: None) -> None:
+    assert "2 runs are still missing" in carry_out(tmp_path, table=True)[-1]
+    carry_out(tmp_path)
+    written = (tmp_path / "out" / "tiny" / "table.md").read_text()
+    (tmp_path / "out" / "tiny" / "table.md").unlink()
+    carry_out(tmp_path, table=True, work=tmp_path / "elsewhere")
+    assert (tmp_path / "out" / "tiny" / "table.md").read_text() == written
+    assert not (tmp_path / "elsewhere").exists()

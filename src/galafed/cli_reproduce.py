@@ -21,10 +21,12 @@ def reproduce(
     *,
     list_: Annotated[bool, arg(name="list")] = False,
     summary: bool = False,
+    table: bool = False,
     minutes: float = 0.0,
     jobs: int = 1,
     device: str | None = None,
     engine: str | None = None,
+    rows: tuple[str, ...] = (),
     settings: Annotated[UseAppendAction[tuple[str, ...]], arg(name="set", metavar="KEY=VALUE")] = (),
     data: Annotated[Path | None, arg(metavar="FOLDER")] = None,
     out: Path = Path("results"),
@@ -39,10 +41,12 @@ def reproduce(
         study: Which study; --list shows all.
         list_: Show the studies and how much of each was measured.
         summary: Write README.md, the state of all studies on one page, into the folder of results.
+        table: Write the table and pictures of what was measured, here or in the folder of runs, and measure nothing.
         minutes: Start no further run after this many minutes; 0 runs to the end.
         jobs: How many runs at a time.
         device: Where to run, if not where the study says.
         engine: What to run on, if not what the study says.
+        rows: Run these rows of the table only, for example FACT GALA; the table still shows all there is.
         settings: A setting of the study, for example sources=[3,5]; may be repeated. Few studies have any.
         data: Where data files are looked up; wins over $GALAFED_DATA.
         out: Where the study's table goes, in a folder of its name.
@@ -74,6 +78,8 @@ def reproduce(
         work=work,
         say=lambda text: console().print(text, markup=False, highlight=False),
         settings=chosen,
+        rows=rows,
+        table=table,
     ):
         console().print(f"wrote {path}", markup=False, soft_wrap=True)
 

@@ -7,6 +7,7 @@ A task works on several models at once: "svhn" stands for the parts "extractor:s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from galafed.lazy import torch
 from galafed.model import State, statistics
@@ -31,6 +32,18 @@ def information_loss(logits: torch.Tensor) -> torch.Tensor:
 def entropy(p: torch.Tensor) -> torch.Tensor:
     """H(p) = -Σ_c p_c log p_c, over the last dimension."""
     return -(p * p.clamp_min(torch.finfo(p.dtype).tiny).log()).sum(dim=-1)
+
+
+@dataclass(frozen=True)
+class TransferLoss:
+    """β ℓ(h(x), label) + information loss, with the labels that `nearest_means` gave a model's images."""
+
+    model: str
+    pseudo_weight: float
+
+    def __call__(self, outputs: Outputs, batch: Batch) -> torch.Tensor:
+        pseudo = torch.nn.functional.cross_entropy(outputs["logits"], batch.rows[f"label {self.model}"])
+        return self.pseudo_weight * pseudo + information_loss(outputs["logits"])
 
 
 def class_sums(features: torch.Tensor, membership: torch.Tensor, guess: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -148,12 +161,8 @@ def adapt_extractors(
     """
 
     def step(model: str) -> Step:
-        def loss(outputs: Outputs, batch: Batch) -> torch.Tensor:
-            pseudo = torch.nn.functional.cross_entropy(outputs["logits"], batch.rows[f"label {model}"])
-            return pseudo_weight * pseudo + information_loss(outputs["logits"])
-
         G, F = part("extractor", model), part("predictor", model)
-        return Step(outputs={"logits": (G, F)}, loss=loss, update=(G,))
+        return Step(outputs={"logits": (G, F)}, loss=TransferLoss(model, pseudo_weight), update=(G,))
 
     def finish(states: States) -> Finished:
         sends = {G: states[G] for G in extractors}

@@ -62,7 +62,7 @@ class Bench:
     products: torch.dtype | None = None
     """A lower precision for products and convolutions; states, statistics and losses keep `dtype`."""
     sweep_batch: int = 0
-    """At least so many images a sweep in eval mode passes over at once, where that makes no difference."""
+    """So many images a sweep in eval mode passes over at once, where that makes no difference; 0: as the work says."""
     compiles: bool = False
     """Whether time may be spent on compiling kernels and recording graphs, which pays over many rounds."""
 
@@ -78,10 +78,14 @@ class Bench:
         for part, state in states.items():
             if part not in pool:
                 with torch.device("meta"):
-                    module = self.network.make(part)
+                    module = self.make(part)
                 pool[part] = module.to_empty(device=self.device).to(self.dtype)
             pool[part].load_state_dict(state)
         return {part: pool[part] for part in states}
+
+    def make(self, part: str) -> nn.Module:
+        """A new module of a part."""
+        return self.network.make(part)
 
     def forward(
         self,
@@ -142,7 +146,7 @@ def fit(
     optimisers = {name: _optimiser(work, name, modules[name], momentum.get(name)) for name in updated}
     totals = torch.zeros(len(work.steps), dtype=torch.float64, device=bench.device)
     count = 0
-    for batch in _batches(work, bench, data, stream, _needed_rows(work, rows or {})):
+    for batch in _batches(work, bench, data, stream, needed_rows(work, rows or {})):
         if work.mixup and (batch.labels is not None or batch.rows):
             batch = mixed(batch, work.mixup, (*stream, count, "mixup"))
         for number, step in enumerate(work.steps):
@@ -205,7 +209,7 @@ def sweep(
     enter = partial(_enter, modules, stream) if work.stream else None
     totals: dict[str, Tensor] = {}
     found: dict[str, list[Tensor]] = {name: [] for name in work.rows}
-    size = max(work.batch_size, bench.sweep_batch) if work.mode == "eval" else work.batch_size
+    size = bench.sweep_batch or work.batch_size if work.mode == "eval" else work.batch_size
     order = sweep_batches(len(data), replace(work, batch_size=size), stream)
     with torch.no_grad():
         for number, index in enumerate(order):
@@ -281,7 +285,7 @@ def _batches(work: Fit, bench: Bench, data: Images, stream: tuple[object, ...], 
         yield Batch(own.images, own.labels, rows=own.rows, streams=found)
 
 
-def _needed_rows(work: Fit, rows: Rows) -> Rows:
+def needed_rows(work: Fit, rows: Rows) -> Rows:
     """The rows a fit names, by stream."""
     needed = {s: {name: rows[s][name] for name in work.rows if name in rows[s]} for s in work.streams if s in rows}
     for name in work.rows:

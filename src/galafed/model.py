@@ -193,9 +193,11 @@ def impossible(states: Mapping[str, Mapping[str, torch.Tensor]]) -> dict[str, st
 
 
 def _numbers(scalars: list[torch.Tensor]) -> list[float]:
-    """The values of tensors of one number each."""
+    """The values of tensors of one number each; a reply may hold a count that never was on the device."""
     if not scalars:
         return []
+    if len({scalar.device for scalar in scalars}) > 1:
+        scalars = [scalar.cpu() for scalar in scalars]
     kinds = {scalar.dtype for scalar in scalars}
     if len(kinds) > 1:
         widest = max(kinds, key=lambda kind: kind.itemsize)

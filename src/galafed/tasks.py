@@ -243,7 +243,7 @@ def score(readout: Readout = SINGLE, *, labelled: bool) -> Sweep:
 
     def measure(outputs: Outputs, batch: Batch) -> dict[str, torch.Tensor]:
         p = read(torch.stack([logits.softmax(dim=-1) for logits in outputs.values()]), readout).double()
-        sums = {"images": torch.tensor(len(p))}
+        sums = {"images": torch.tensor(len(p), device=p.device)}
         if batch.labels is not None:
             return sums | {"correct": (p.argmax(dim=-1) == batch.labels).sum()}
         return sums | {"entropy": -(p * p.clamp_min(1e-30).log()).sum(), "probability": p.sum(dim=0)}

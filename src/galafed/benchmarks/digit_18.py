@@ -33,7 +33,7 @@ class Digit18(DigitBenchmark):
     title: ClassVar[str] = "Digit-18: eight digit sets and ten domains made of them (32x32)"
     Settings: ClassVar[type] = Digit18Settings
     domains = EIGHTEEN
-    defaults: Mapping[str, Any] = {"rounds": 100, "training.lr": 0.01, "training.batch_size": 128, "gala.tau": 1.0}
+    defaults: Mapping[str, Any] = {"rounds": 100, "training.lr": 0.04, "training.batch_size": 128, "gala.tau": 1.0}
 
     def __init__(self, settings: Any = None) -> None:
         super().__init__(settings)

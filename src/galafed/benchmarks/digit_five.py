@@ -16,4 +16,4 @@ class DigitFive(DigitBenchmark):
 
     title: ClassVar[str] = "Digit-Five: MNIST, MNIST-M, SVHN, SYN and USPS (32x32)"
     domains = DIGIT_FIVE
-    defaults: Mapping[str, Any] = {"rounds": 100, "training.lr": 0.01, "training.batch_size": 128, "gala.tau": 0.2}
+    defaults: Mapping[str, Any] = {"rounds": 100, "training.lr": 0.04, "training.batch_size": 128, "gala.tau": 0.2}

@@ -1,4 +1,4 @@
-"""What figures need of a run: accuracy, discrepancy, relevance and FACT's pairs, round by round."""
+"""What figures need of a run: accuracy, label-free criteria, relevance and FACT's pairs, round by round."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from galafed.runs.records import metrics
+from galafed.runs.selection import CRITERIA
 
 
 def history_of(folder: Path) -> dict[str, Any]:
     """The history of a finished run, short enough to be committed."""
     lines = metrics(folder)
     kept: dict[str, Any] = {
-        "accuracy": [_short(line["accuracy"]) for line in lines],
-        "discrepancy": [_short(line["discrepancy"]) for line in lines],
+        **{key: [_short(line[key]) for line in lines] for key in ("accuracy", *CRITERIA)},
         "relevance": {
             source: [_short(line["relevance"].get(source)) for line in lines]
             for source in sorted({source for line in lines for source in line["relevance"]})

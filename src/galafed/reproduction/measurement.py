@@ -61,9 +61,12 @@ class Measurement(Reproducible):
                 f"--engine {desk.place['engine']}: {self.name} has no runs to move to another engine; leave it out, or "
                 "see whether the study has a setting for it (--set engine=…)"
             )
-        device, folder, started = pick_device(desk.place.get("device", "auto")), desk.out / self.name, time.monotonic()
-        units = self.units(device.type)
+        folder, started = desk.out / self.name, time.monotonic()
         known = archived(folder)
+        if desk.table:
+            return self._written(desk, known, self.units(self._measured_on(known)))
+        device = pick_device(desk.place.get("device", "auto"))
+        units = self.units(device.type)
         todo = [unit for unit in units if unit.recipe() not in known]
         desk.say(f"{self.title}: {len(units)} pieces, {len(units) - len(todo)} measured, {len(todo)} to do")
         for number, unit in enumerate(todo, start=1):
@@ -84,17 +87,23 @@ class Measurement(Reproducible):
             }
             _keep(folder, known)
             desk.say(f"{number}/{len(todo)}  {unit.name}  {seconds:.1f} s")
+        return self._written(desk, known, units)
+
+    def _written(self, desk: Desk, known: Mapping[str, Record], units: Sequence[Unit]) -> Sequence[Path]:
+        folder = desk.out / self.name
         done = [known[key] for unit in units if (key := unit.recipe()) in known]
         where = f" --device {desk.place['device']}" if "device" in desk.place else ""
         written = self.write(folder, done, command=desk.command + where) if done else ()
         return [*written, *([folder / FILE] if known else [])]
 
+    def _measured_on(self, known: Mapping[str, Record]) -> str:
+        """The kind of device that more was measured on."""
+        return max(("cuda", "cpu"), key=lambda kind: sum(unit.recipe() in known for unit in self.units(kind)))
+
     def progress(self, out: Path) -> tuple[int, int]:
-        """Of the kind of device that more was measured on."""
         known = archived(out / self.name)
-        counts = [[unit.recipe() in known for unit in self.units(kind)] for kind in ("cuda", "cpu")]
-        best = max(counts, key=sum)
-        return sum(best), len(best)
+        units = self.units(self._measured_on(known))
+        return sum(unit.recipe() in known for unit in units), len(units)
 
 
 def archived(folder: Path) -> dict[str, Record]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -27,12 +27,13 @@ TEAMS = 4
 
 @dataclass(frozen=True)
 class Member:
-    """A client of a fit: its name, what it starts from, and its random stream."""
+    """A client of a fit: its name, what it starts from, its random stream, and what it knows of single images."""
 
     name: str
     states: States
     momentum: States
     stream: tuple[object, ...]
+    rows: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
 
 class Team:
@@ -64,10 +65,13 @@ class Workspace:
         for name, stack in team.stacks.items():
             stack.load([client.states[name] for client in clients])
             stack.start_momentum([client.momentum.get(name) for client in clients])
+        rows: dict[str, torch.Tensor] = {}
+        for client in clients:
+            rows |= self._resident.hold(client.name, client.rows)
         losses = torch.zeros(len(work.steps), len(clients), dtype=torch.float64, device=self._bench.device)
         for epoch in range(work.epochs):
             for segment in segments(sizes, work.batch_size):
-                lane = self._lane(team, work, segment)
+                lane = self._lane(team, work, segment, rows)
                 lane.losses.zero_()
                 prepared = lane.run(self._draws(work, team, clients, sizes, segment, epoch), work.optimiser.lr)
                 if prepared > WORTH_TELLING:
@@ -96,16 +100,16 @@ class Workspace:
         self._teams[key] = self._teams.pop(key)  # the newest is last
         return self._teams[key]
 
-    def _lane(self, team: Team, work: Fit, segment: Segment) -> Lane:
+    def _lane(self, team: Team, work: Fit, segment: Segment, rows: Mapping[str, torch.Tensor]) -> Lane:
         """The lane for a segment: one from an earlier phase if it computes the same, whatever its learning rate."""
         capacity = max(self._capacity // segment.length, 1) if segment.steps > 1 else 1
         steps = tuple((tuple(step.outputs.items()), step.loss, step.update) for step in work.steps)
         settings = (replace(work.optimiser, lr=0.0), tuple(work.modes.items()), tuple(work.rates.items()))
-        batch = (work.labelled, bool(work.mixup))
+        batch = (work.labelled, bool(work.mixup), tuple((name, id(values)) for name, values in rows.items()))
         key = (segment.start, segment.stop, segment.length, capacity, steps, settings, batch)
         if key not in team.lanes:
             team.lanes[key] = Lane(
-                work, self._bench, self._resident, team.stacks,
+                work, self._bench, self._resident, team.stacks, rows,
                 start=segment.start, stop=segment.stop, length=segment.length, capacity=capacity,
             )  # fmt: skip
         return team.lanes[key]

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 
 from galafed.loops import Bench, set_modes
 from galafed.networks.layers import dropouts
@@ -43,6 +44,7 @@ class Lane:
         bench: Bench,
         resident: Resident,
         stacks: Mapping[str, Stack],
+        rows: Mapping[str, Tensor],
         *,
         start: int,
         stop: int,
@@ -52,6 +54,7 @@ class Lane:
         self._work = work
         self._bench = bench
         self._resident = resident
+        self._rows = dict(rows)
         self._modules: dict[str, nn.Module] = {name: stack.window(start, stop) for name, stack in stacks.items()}
         self._count = n = stop - start
         device = bench.device
@@ -107,15 +110,21 @@ class Lane:
         self._cursor += 1
 
     def _batch(self) -> Batch:
-        batch = self._resident.batch(self._bench, self._order, self._cursor, labelled=self._work.labelled)
-        if self._mates is None or self._shares is None or batch.labels is None:
+        labelled, rows = self._work.labelled, self._rows
+        batch = self._resident.batch(self._bench, self._order, self._cursor, labelled=labelled, rows=rows)
+        if self._mates is None or self._shares is None or (batch.labels is None and not batch.rows):
             return batch
         mates = self._mates.index_select(0, self._cursor)[0]
         share = self._shares.index_select(0, self._cursor)[0]  # [n]
         others = torch.stack([images[order] for images, order in zip(batch.images, mates, strict=True)])
         λ = share.view(-1, 1, 1, 1, 1)
         images = batch.images * λ + others * (1 - λ)
-        return Batch(images, batch.labels, Mixed(cast(float, share), batch.labels.gather(1, mates)))
+        labels = None if batch.labels is None else batch.labels.gather(1, mates)
+        theirs = {
+            name: torch.stack([own[order] for own, order in zip(values, mates, strict=True)])
+            for name, values in batch.rows.items()
+        }
+        return Batch(images, batch.labels, Mixed(cast(float, share), labels, theirs), batch.rows)
 
     def _move(self, number: int, step: Step, batch: Batch) -> Tensor:
         for name, module in self._modules.items():
@@ -174,17 +183,20 @@ class Lane:
 
 def losses_of(step: Step, outputs: Mapping[str, Tensor], batch: Batch) -> Tensor:
     """The loss of every client [n]: the step's own loss, told nothing of the others."""
-    given: dict[str, Tensor] = {"images": batch.images}
+    given: dict[str, Any] = {"images": batch.images, "rows": dict(batch.rows)}
     if batch.labels is not None:
         given["labels"] = batch.labels
-    if batch.mixed is not None and batch.mixed.labels is not None:
-        given |= {"share": cast(Tensor, batch.mixed.share), "mates": batch.mixed.labels}
+    if batch.mixed is not None:
+        given |= {"share": batch.mixed.share, "their rows": dict(batch.mixed.rows)}
+        if batch.mixed.labels is not None:
+            given["their labels"] = batch.mixed.labels
 
-    def loss(outputs: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> Tensor:
-        mixed = Mixed(cast(float, given["share"]), given["mates"]) if "share" in given else None
-        return step.loss(outputs, Batch(given["images"], given.get("labels"), mixed))
+    def loss(outputs: Mapping[str, Tensor], given: Mapping[str, Any]) -> Tensor:
+        mixed = Mixed(given["share"], given.get("their labels"), given["their rows"]) if "share" in given else None
+        return step.loss(outputs, Batch(given["images"], given.get("labels"), mixed, given["rows"]))
 
     if len(batch.images) == 1:  # without the machinery
-        return loss(*({name: value[0] for name, value in each.items()} for each in (outputs, given))).unsqueeze(0)
+        first = partial(tree_map, lambda value: value[0])
+        return loss(first(dict(outputs)), first(given)).unsqueeze(0)
     result: Tensor = torch.func.vmap(loss)(dict(outputs), given)
     return result

@@ -18,6 +18,9 @@ USABLE = 0.8
 CPU_ENTRIES = 2**22
 """On a CPU, activations of about so many numbers still fit its caches; more clients at once would be slower."""
 
+FEWEST_IMAGES = 64
+"""For fewer images than this a processor would read the weights more often than it pays."""
+
 
 def clients_at_once(work: Fit, bench: Bench) -> int:
     """How many clients a fit may advance together on this device."""
@@ -36,6 +39,11 @@ def clients_at_once(work: Fit, bench: Bench) -> int:
     free, _ = torch.cuda.mem_get_info(bench.device)
     reserved = torch.cuda.memory_reserved(bench.device) - torch.cuda.memory_allocated(bench.device)
     return max(1, math.floor(USABLE * (free + reserved) / per_client))
+
+
+def images_at_best(network: Network) -> int:
+    """Images a processor passes over at once: what stays in its caches, and enough to read the weights for."""
+    return max(FEWEST_IMAGES, CPU_ENTRIES // activations((("extractor", "predictor"),), network))
 
 
 @lru_cache(maxsize=64)

@@ -23,6 +23,7 @@ class Resident:
             torch.full((len(images),), NO_LABEL) if images.labels is None else images.labels for images in data.values()
         ]
         self._labels = torch.cat(unlabelled).to(device)
+        self._rows: dict[tuple[str, torch.dtype, torch.Size], Tensor] = {}
         self.first: dict[str, int] = {}
         self.data: dict[str, Images] = {}
         place = 0
@@ -35,8 +36,33 @@ class Resident:
             self.data[name] = Images(self._images[own], labels, streams, exam)
             place += len(images)
 
-    def batch(self, bench: Bench, order: Tensor, cursor: Tensor, *, labelled: bool) -> Batch:
-        """The images with the numbers order[cursor] of [steps, n, B], normalised on the device: [n, B, 3, h, w]."""
+    def hold(self, client: str, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Put what is known of a client's single images in its place among all: [total, ...] by name."""
+        held = {}
+        for name, values in rows.items():
+            kind = (name, values.dtype, values.shape[1:])
+            if kind not in self._rows:  # stays where it is, for steps that were recorded read it there
+                self._rows[kind] = values.new_zeros(len(self._images), *values.shape[1:])
+            held[name] = self._rows[kind]
+            held[name][self.first[client] : self.first[client] + len(values)].copy_(values)
+        return held
+
+    def batch(
+        self, bench: Bench, order: Tensor, cursor: Tensor, *, labelled: bool, rows: Mapping[str, Tensor]
+    ) -> Batch:
+        """The images with the numbers order[cursor] of [steps, n, B], normalised on the device: [n, B, 3, h, w].
+
+        `rows` are those `hold` gave; each image's own comes with it.
+        """
+        batch = self._images_of(bench, order, cursor, labelled=labelled)
+        if not rows:
+            return batch
+        index = order.index_select(0, cursor)[0]
+        flat = index.flatten()
+        found = {name: values[flat].unflatten(0, index.shape) for name, values in rows.items()}  # type: ignore[no-untyped-call]
+        return Batch(batch.images, batch.labels, rows=found)
+
+    def _images_of(self, bench: Bench, order: Tensor, cursor: Tensor, *, labelled: bool) -> Batch:
         if kernels.usable(bench):
             from galafed.stacking.kernels.gather import gather, gathers, scale_of  # needs triton
 

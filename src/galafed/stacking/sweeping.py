@@ -20,7 +20,7 @@ def shares_passes(work: Sweep) -> bool:
 
 def images_at_once(work: Sweep, bench: Bench) -> int:
     """Images of a pass."""
-    return max(work.batch_size, bench.sweep_batch)
+    return bench.sweep_batch or work.batch_size
 
 
 def sweep_together(work: Sweep, bench: Bench, data: Sequence[Images], states: States) -> list[Swept]:

@@ -18,6 +18,7 @@ from galafed.stacking.layers import (
     StackedFlatten,
     StackedLinear,
 )
+from galafed.stacking.pooling import QuickMaxPool
 from galafed.work import Fit
 
 
@@ -34,9 +35,8 @@ TWINS: dict[type[nn.Module], Twin] = {
     nn.BatchNorm2d: StackedBatchNorm,
     Dropout: StackedDropout,
     nn.Flatten: lambda layer, count: StackedFlatten(),
-    **dict.fromkeys(
-        (nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.ZeroPad2d), lambda layer, count: PerImage(layer)
-    ),
+    nn.MaxPool2d: lambda layer, count: PerImage(QuickMaxPool(layer)),
+    **dict.fromkeys((nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.ZeroPad2d), lambda layer, count: PerImage(layer)),
     **dict.fromkeys((nn.ReLU, nn.ReLU6, nn.Identity, nn.Sigmoid, nn.Tanh), lambda layer, count: layer),
 }
 
@@ -58,12 +58,12 @@ def twin(module: nn.Module, count: int, better: Mapping[type[nn.Module], Twin] =
     stacked = copy.copy(module)
     children = list(module.named_children())
     if type(module) is nn.Sequential:
-        children = _pool_first(children)
+        children = pool_first(children)
     stacked._modules = {name: twin(child, count, better) for name, child in children}
     return stacked
 
 
-def _pool_first(children: list[tuple[str, nn.Module]]) -> list[tuple[str, nn.Module]]:
+def pool_first(children: list[tuple[str, nn.Module]]) -> list[tuple[str, nn.Module]]:
     """max-pool before ReLU: the same values and gradients, and ReLU has a quarter of the work."""
     for place in range(len(children) - 1):
         if type(children[place][1]) is nn.ReLU and type(children[place + 1][1]) is nn.MaxPool2d:
@@ -76,7 +76,6 @@ def unstackable(work: Fit) -> str | None:
     elements = [element for step in work.steps for path in step.outputs.values() for element in path]
     reasons = {
         "work on several domains of one client": work.streams != ("",),
-        "work with values for single images": bool(work.rows),
         "work that remembers": any(step.remember for step in work.steps),
         "work with lent layers": any("|" in element for element in elements),
     }

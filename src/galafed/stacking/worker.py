@@ -8,10 +8,12 @@ from dataclasses import replace
 
 from galafed.batches import WorkError
 from galafed.client import Begun, Client
-from galafed.loops import Bench, require
+from galafed.loops import Bench, needed_rows, require
 from galafed.messages import Failure, Job, Reply
 from galafed.stacking import kernels
 from galafed.stacking.fitting import Member, Workspace
+from galafed.stacking.lean import LeanBench
+from galafed.stacking.memory import images_at_best
 from galafed.stacking.resident import Resident
 from galafed.stacking.sweeping import images_at_once, shares_passes, sweep_together
 from galafed.stacking.twins import CannotStack
@@ -27,6 +29,8 @@ class Worker:
         self, bench: Bench, resident: Resident, clients: Mapping[str, Client], seed: int, notice: Callable[[str], None]
     ) -> None:
         self.bench = _own(bench)
+        # A twin has an axis more than the module it stands for: a loop that knows of no clients cannot train it.
+        self._plain = replace(bench) if kernels.usable(bench) else self.bench
         self._workspace = Workspace(self.bench, resident, notice)
         self._clients = clients
         self._seed = seed
@@ -74,25 +78,33 @@ class Worker:
         return [self._clients[begun.job.client].finish(begun.job, swept, share) for begun, swept in pairs]
 
     def _alone(self, begun: Begun) -> Answer:
-        return self._clients[begun.job.client].carry_out(begun, self.bench, time.perf_counter())
+        bench = self._plain if isinstance(begun.job.task.work, Fit) else self.bench
+        return self._clients[begun.job.client].carry_out(begun, bench, time.perf_counter())
 
     def _begin(self, job: Job) -> Begun | Failure:
         client = self._clients[job.client]
         begun = client.begin(job, self.bench, self._seed)
         try:
             require(job.task.work, client.data)
+            if isinstance(job.task.work, Fit):
+                needed_rows(job.task.work, client.memory.rows)
         except WorkError as error:
             return begun if isinstance(begun, Failure) else client.refuse(job, error)
         return begun
 
     def _member(self, begun: Begun) -> Member:
         client = self._clients[begun.job.client]
-        return Member(client.name, begun.states, begun.momentum, begun.stream)
+        work = begun.job.task.work
+        rows = needed_rows(work, client.memory.rows).get("", {}) if isinstance(work, Fit) else {}
+        return Member(client.name, begun.states, begun.momentum, begun.stream, rows)
 
 
 def _own(bench: Bench) -> Bench:
     """A bench with modules of its own, on kernels where they can be used."""
     if not kernels.usable(bench):
+        # Where products are of low precision, folded weights would be rounded after the folding: other numbers.
+        if bench.device.type == "cpu" and bench.products is None:
+            return LeanBench(bench.network, bench.device, bench.dtype, sweep_batch=images_at_best(bench.network))
         return replace(bench)
     from galafed.stacking.bench import FusedBench  # needs triton
 

@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 
 from galafed.benchmarks.base import NoSettings
 from galafed.config import Run
-from galafed.registry import Registry
+from galafed.errors import ConfigError
+from galafed.registry import Registry, unknown
 from galafed.runs import archive
 from galafed.runs.sharing import carry_out
 from galafed.typed import build
@@ -24,7 +25,8 @@ from galafed.typed import build
 class Desk:
     """Where and for how long a study is worked on.
 
-    `place` overrides where work is done (device, engine); what is done stays. Nothing is begun after `minutes`.
+    `place` overrides where work is done (device, engine); what is done stays. Nothing is begun after `minutes`. Of a
+    study of runs only `rows` are worked on, if any are named. For the `table` alone nothing is measured.
     """
 
     out: Path
@@ -34,6 +36,8 @@ class Desk:
     place: Mapping[str, Any]
     say: Callable[[str], None]
     command: str
+    rows: Sequence[str] = ()
+    table: bool = False
 
 
 class Reproducible(ABC):
@@ -88,20 +92,27 @@ class Study(Reproducible):
     def carry_out(self, desk: Desk) -> Sequence[Path]:
         """Run what was not measured yet, several at a time, and put the summaries in the study's archive."""
         cells, out, work = self.cells(), desk.out / self.name, desk.work
-        measured = archive.read(out) | _measured(self, cells, desk.out)
+        own, elsewhere = archive.read(out), _measured(self, cells, desk.out)
+        measured = own | elsewhere
         missing = [cell for cell in cells if archive.recipe(cell.run) not in measured]
         desk.say(f"{self.title}: {len(cells)} runs, {len(cells) - len(missing)} measured, {len(missing)} to do")
+        for row in desk.rows:
+            if row not in (known := tuple(dict.fromkeys(cell.row for cell in cells))):
+                raise ConfigError(unknown("--rows", row, known))
+        wanted = [cell for cell in missing if not desk.rows or cell.row in desk.rows]
         # Seed after seed, so that a study that is cut short has whole tables with fewer seeds.
-        todo = sorted((cell.run for cell in missing if not _done(work, cell)), key=lambda run: run.seed)
-        carry_out(todo, work, jobs=desk.jobs, minutes=desk.minutes, place=desk.place, say=desk.say)
+        todo = sorted((cell.run for cell in wanted if not _done(work, cell)), key=lambda run: run.seed)
+        if not desk.table:
+            carry_out(todo, work, jobs=desk.jobs, minutes=desk.minutes, place=desk.place, say=desk.say)
         for cell in missing:
             if _done(work, cell):
                 folder = work / cell.run.run_name
-                measured[archive.recipe(cell.run)] = archive.of_run(folder, kept=self.keeps(folder))
+                own[archive.recipe(cell.run)] = archive.of_run(folder, kept=self.keeps(folder))
+        measured |= own
         done = [(cell, measured[key]) for cell in cells if (key := archive.recipe(cell.run)) in measured]
         if len(done) < len(cells):
             desk.say(f"{len(cells) - len(done)} runs are still missing; the table shows what there is")
-        written = archive.write(out, measured.values()) if measured else None
+        written = archive.write(out, own.values()) if own else None  # what another study has measured stays there
         return [*self.write(out, done, command=desk.command), *([written] if written else [])]
 
     def progress(self, out: Path) -> tuple[int, int]:
@@ -122,6 +133,8 @@ def reproduce(
     work: Path,
     say: Callable[[str], None],
     settings: Mapping[str, Any] | None = None,
+    rows: Sequence[str] = (),
+    table: bool = False,
 ) -> Sequence[Path]:
     """Do what a study lacks, `jobs` runs at a time, for at most `minutes`, then write its table."""
     kind = studies.get(name)
@@ -130,7 +143,17 @@ def reproduce(
     told = "".join(f" --set {shlex.quote(assignment)}" for assignment in chosen)
     command = f"gala reproduce {name}{told}"
     return kind(mine).carry_out(
-        Desk(out=out, work=work, minutes=minutes, jobs=jobs, place=place, say=say, command=command)
+        Desk(
+            out=out,
+            work=work,
+            minutes=minutes,
+            jobs=jobs,
+            place=place,
+            say=say,
+            command=command,
+            rows=rows,
+            table=table,
+        )
     )
 
 

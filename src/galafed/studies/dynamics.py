@@ -2,39 +2,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from galafed.reproduction.figure import Done, FigureStudy
-from galafed.reproduction.history import accuracies
+from galafed.reproduction.curves import CurvesStudy
 from galafed.studies.base import studies
 from galafed.studies.digit_18 import TARGETS, Digit18Study
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 @studies.register("dynamics")
-class DynamicsStudy(FigureStudy):
-    """A line for the mean over seeds, a band from the lowest to the highest."""
+class DynamicsStudy(CurvesStudy):
+    """The nine targets."""
 
     title: ClassVar[str] = "Accuracy over rounds, Digit-18 (its figures on dynamics)"
     source = Digit18Study
     rows = ("FACT", "GALA")
     columns = TARGETS
-
-    def draw(self, axes: Axes, column: str, done: Done) -> None:
-        axes.set_ylabel("test accuracy, %", fontsize=8)
-        for colour, row in enumerate(self.rows):
-            at: defaultdict[int, list[float]] = defaultdict(list)
-            for cell, summary in done:
-                for number, value in accuracies(summary) if cell.row == row else ():
-                    at[number].append(value)
-            if at:
-                rounds = sorted(at)
-                middle = [sum(at[r]) / len(at[r]) for r in rounds]
-                axes.plot(rounds, middle, lw=1.3, color=f"C{colour}", label=row)
-                spread = ([min(at[r]) for r in rounds], [max(at[r]) for r in rounds])
-                axes.fill_between(rounds, *spread, alpha=0.2, color=f"C{colour}", lw=0)
-        if axes.lines:
-            axes.legend(fontsize=7)
