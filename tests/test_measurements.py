@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 import torch
 from PIL import Image
 
+from galafed.benchmarks.noise import Noise, Settings
 from galafed.benchmarks.toy import Toy
 from galafed.digits.domains import EIGHTEEN
 from galafed.errors import ConfigError, DataError
@@ -280,3 +282,15 @@ def test_source_count_draws_curves_and_tells_the_order(tmp_path: Path) -> None:
         study.Settings(counts=(3,))
     with pytest.raises(ConfigError, match="once"):
         study.Settings(order=("ardis",))
+
+
+def test_images_of_noise_are_as_many_and_as_random_as_asked_for() -> None:
+    noise = Noise(Settings(domains=3, images=400, tested=7, size=32))
+    first, second = noise.load("noise00"), noise.load("noise01")
+    assert (first.train.images.shape, len(first.test)) == ((400, 32, 32, 3), 7)
+    assert len({image.tobytes() for image in first.train.images}) == 400
+    assert not numpy.array_equal(first.train.images, second.train.images)
+    assert abs(first.train.images.mean() - 127.5) < 1
+    assert numpy.array_equal(noise.load("noise00").train.images, first.train.images)
+    with pytest.raises(ConfigError, match="noise03"):
+        noise.load("noise03")

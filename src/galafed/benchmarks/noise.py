@@ -13,6 +13,9 @@ from galafed.lazy import numpy
 from galafed.registry import unknown
 from galafed.runs.seeding import array_generator
 
+BLOCK = 2**20 - 1
+"""Random bytes of a split; an odd number, of which the bytes of an image are no divisor."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
@@ -62,7 +65,7 @@ class Noise(Benchmark):
 
     def _draw(self, domain: str, split: str, count: int) -> Split:
         shape = (count, self.image_size, self.image_size, 3)
-        # Whole bytes: as fast as memory, and a speed measurement draws gigabytes.
-        drawn = array_generator("noise", domain, split).bytes(int(numpy.prod(shape)))
-        images = numpy.frombuffer(drawn, dtype=numpy.uint8).reshape(shape)
+        # A block, repeated out of step with the images: a speed measurement asks for gigabytes, and draws take long.
+        drawn = numpy.frombuffer(array_generator("noise", domain, split).bytes(BLOCK), dtype=numpy.uint8)
+        images = numpy.resize(drawn, shape)
         return Split(images=images, labels=numpy.arange(count, dtype=numpy.int64) % len(self.classes))
