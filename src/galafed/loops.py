@@ -11,11 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from galafed.batches import WorkError, parallel_batches, shuffled_batches, sweep_batches
+from galafed.mixing import mixed
 from galafed.model import State
 from galafed.networks.base import Network
 from galafed.networks.layers import dropouts, set_dropout_key
-from galafed.runs.seeding import array_generator, generator, seed_for
-from galafed.work import Batch, Fit, Mixed, Mode, Path, Rows, States, Step, Sweep, stream_of
+from galafed.runs.seeding import seed_for
+from galafed.work import Batch, Fit, Mode, Path, Rows, States, Step, Sweep, stream_of
 
 NOT_FINITE = "its loss is not a finite number; lower the learning rate or look at its images and labels"
 
@@ -292,16 +293,6 @@ def needed_rows(work: Fit, rows: Rows) -> Rows:
         if not any(name in found for found in needed.values()):
             raise WorkError(f"it found out no {name} in this round")
     return needed
-
-
-def mixed(batch: Batch, alpha: float, stream: tuple[object, ...]) -> Batch:
-    """Mixup: λ x + (1 - λ) x' with λ ~ Beta(alpha, alpha), one λ a batch, x' the same batch in another order."""
-    share = float(array_generator(*stream).beta(alpha, alpha))
-    order = torch.randperm(len(batch.images), generator=generator(*stream)).to(batch.images.device)
-    images = batch.images.mul(share).add_(batch.images[order], alpha=1 - share)
-    labels = None if batch.labels is None else batch.labels[order]
-    others = Mixed(share, labels, {name: values[order] for name, values in batch.rows.items()})
-    return replace(batch, images=images, mixed=others)
 
 
 def set_modes(modules: Mapping[str, nn.Module], modes: Mapping[str, Mode]) -> None:
