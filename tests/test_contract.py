@@ -17,9 +17,9 @@ from galafed.config import resolve
 from galafed.errors import ConfigError
 from galafed.messages import Held, Reply
 from galafed.model import size_of
+from galafed.reproduction.mini_table import ROWS
 from galafed.runs.assembly import assemble
 from galafed.runs.runner import Observer, resume, start
-from galafed.studies.mini import ROWS
 from loopback_engine import LoopbackEngine
 from test_algorithms import NAMES, TARGET, VARIANTS, assert_sound, play, play_with
 

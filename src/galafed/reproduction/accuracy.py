@@ -47,7 +47,10 @@ class AccuracyStudy(Study):
     reasons: ClassVar[Mapping[str, str]] = {}
     """Of a row: why we think it differs from the paper's."""
     lower_bound: ClassVar[Mapping[str, str]] = {}
+    """Of a row: which other one it should not fall below."""
     seeds: ClassVar[Mapping[str, int]] = SEEDS
+    common: ClassVar[Values] = ON_A_GPU
+    """What every run sets."""
 
     @abstractmethod
     def rows(self) -> Mapping[str, Values]:
@@ -60,7 +63,7 @@ class AccuracyStudy(Study):
     def cells(self) -> Sequence[Cell]:
         """Every row in every column, with the row's number of seeds."""
         return [
-            Cell(row, column, resolve({**ON_A_GPU, **ours, **theirs, "seed": seed}))
+            Cell(row, column, resolve({**self.common, **ours, **theirs, "seed": seed}))
             for row, ours in self.rows().items()
             for column, theirs in self.columns().items()
             for seed in range(self.seeds.get(row, 1))

@@ -2,54 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
-from galafed.config import resolve
-from galafed.report.accuracy_table import write_table
-from galafed.studies.base import Cell, Study, commit, studies
-from galafed.studies.mini import CENTRAL, FEDERATED, SEEDS
+from galafed.reproduction.accuracy import Values
+from galafed.reproduction.mini_table import BOUNDS, CENTRAL, FEDERATED, MiniTable
+from galafed.studies.base import studies
 
 TARGET, SOURCE = "hand-photo", "type-photo"
 SHARES = {"clean": 0.0, "half of the labels": 0.5, "all labels": 1.0}
 
-ROWS: Mapping[str, Mapping[str, Any]] = {
-    "source-only": {"algorithm": "source_only"},
-    "source-only, pooled": {"algorithm": "source_only", "source_only": {"pooled": True}},
-    **CENTRAL,
-    **FEDERATED,
-}
-
 
 @studies.register("poison")
-class PoisonStudy(Study):
-    """Every system, one target, one source whose labels go wrong."""
+class PoisonStudy(MiniTable):
+    """Every system, one target, one source whose labels go wrong; the clean column is that of the study `mini`."""
 
-    name: ClassVar[str]
     title: ClassVar[str] = f"mini: labels of {SOURCE} poisoned, target {TARGET}"
+    about: ClassVar[str] = f"The column tells how many labels of {SOURCE} are wrong by one class."
 
-    def cells(self) -> Sequence[Cell]:
-        """One CPU thread a run, so that several run side by side."""
-        common = {"benchmark": "mini", "target": TARGET, "device": "cpu", "threads": 1}
-        return [
-            Cell(row, column, resolve({**common, **values, "seed": seed, **_poison(share)}))
-            for row, values in ROWS.items()
+    def rows(self) -> Mapping[str, Values]:
+        return {row: BOUNDS[row] for row in ("source-only", "source-only, pooled")} | {**CENTRAL, **FEDERATED}
+
+    def columns(self) -> Mapping[str, Values]:
+        return {
+            column: {"target": TARGET} | ({"poison": {"sources": [SOURCE], "share": share}} if share else {})
             for column, share in SHARES.items()
-            for seed in SEEDS
-        ]
-
-    def write(self, folder: Path, done: Sequence[tuple[Cell, Mapping[str, Any]]], *, command: str) -> Sequence[Path]:
-        """The table; the clean column is that of the study `mini`."""
-        return write_table(
-            folder,
-            [(cell.row, cell.column, summary) for cell, summary in done],
-            title=self.title,
-            about=f"The column tells how many labels of {SOURCE} are wrong by one class.",
-            made={"command": command, "commit": commit()},
-            lower_bound={},
-        )
-
-
-def _poison(share: float) -> dict[str, Any]:
-    return {"poison": {"sources": [SOURCE], "share": share}} if share else {}
+        }
