@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import ssl
@@ -29,6 +30,7 @@ def depot(federation: FlareFolder, tmp_path: Path) -> Iterator[Depot]:
     made.close()
 
 
+LARGEST = 10**7
 OPENED: list[Errand] = []
 
 
@@ -47,7 +49,7 @@ def errand(federation: FlareFolder, site: str) -> Errand:
 def test_what_is_offered_is_fetched_by_all_and_what_is_left_is_taken_once(
     depot: Depot, federation: FlareFolder
 ) -> None:
-    content, question = os.urandom(3_000_000), depot.question()
+    content, question = os.urandom(3_000_000), depot.question(LARGEST)
     token = depot.offer(content)
     answers = {site: os.urandom(2_000_000) for site in ("a", "b")}
 
@@ -71,7 +73,7 @@ def test_what_is_offered_is_fetched_by_all_and_what_is_left_is_taken_once(
 def test_after_its_end_nothing_of_a_question_is_kept_or_accepted(
     depot: Depot, federation: FlareFolder, tmp_path: Path
 ) -> None:
-    question, token = depot.question(), depot.offer(b"x" * 100)
+    question, token = depot.question(LARGEST), depot.offer(b"x" * 100)
     mine = errand(federation, "a")
     mine.leave(depot.port, question, b"y" * 1000)
     depot.end(question, [token])
@@ -86,7 +88,7 @@ def test_after_its_end_nothing_of_a_question_is_kept_or_accepted(
 
 
 def test_a_site_can_only_answer_for_itself(depot: Depot, federation: FlareFolder) -> None:
-    question = depot.question()
+    question = depot.question(LARGEST)
     errand(federation, "b").leave(depot.port, question, b"of b")
     assert depot.take(question, "a") is None
     found = depot.take(question, "b")
@@ -97,7 +99,7 @@ def test_a_site_can_only_answer_for_itself(depot: Depot, federation: FlareFolder
 def test_a_second_answer_replaces_the_first_and_leaves_no_file_behind(
     depot: Depot, federation: FlareFolder, tmp_path: Path
 ) -> None:
-    question, mine = depot.question(), errand(federation, "a")
+    question, mine = depot.question(LARGEST), errand(federation, "a")
     mine.leave(depot.port, question, b"one")
     mine.leave(depot.port, question, b"two")
     found = depot.take(question, "a")
@@ -108,7 +110,7 @@ def test_a_second_answer_replaces_the_first_and_leaves_no_file_behind(
 
 def test_strangers_and_plain_text_get_nowhere(depot: Depot, tmp_path_factory: pytest.TempPathFactory) -> None:
     other = make_federation(tmp_path_factory.mktemp("other") / "fed", ["a"], "t")
-    question = depot.question()
+    question = depot.question(LARGEST)
     with pytest.raises(ssl.SSLError):
         errand(other, "a").leave(depot.port, question, b"x")
     with socket.create_connection(("127.0.0.1", depot.port), 5) as line:
@@ -133,14 +135,36 @@ def test_a_site_does_not_take_another_site_for_the_server(federation: FlareFolde
         rogue.close()
 
 
-def test_an_answer_larger_than_any_is_not_begun(depot: Depot, federation: FlareFolder, tmp_path: Path) -> None:
-    class Huge(bytes):
-        def __len__(self) -> int:
-            return 2**40
-
-    with pytest.raises(OSError, match="no longer wanted"):
-        errand(federation, "a").leave(depot.port, depot.question(), Huge())
+def test_an_answer_larger_than_the_question_allows_is_not_begun(
+    depot: Depot, federation: FlareFolder, tmp_path: Path
+) -> None:
+    question, mine = depot.question(1000), errand(federation, "a")
+    with pytest.raises(OSError, match="has 1001 bytes; at most 1000 are accepted"):
+        mine.leave(depot.port, question, b"x" * 1001)
     assert not list(tmp_path.iterdir())
+    assert depot.refused(question, "a") == "its answer has 1001 bytes; at most 1000 are accepted"
+    assert not depot.refused(question, "b")
+    mine.leave(depot.port, question, b"x" * 1000)
+    assert depot.take(question, "a") is not None
+
+
+def test_no_room_is_made_for_what_a_header_claims(depot: Depot, federation: FlareFolder) -> None:
+    """A message may announce bytes of its own; here nobody has any to send but those of an answer."""
+    mine = errand(federation, "a")
+    line = mine._connected(depot.port)
+    text = json.dumps({"get": "x", "sizes": [1]}).encode()
+    line.sendall(len(text).to_bytes(8, "little") + text)
+    line.settimeout(5)
+    assert line.recv(1) == b"", "the line is cut"
+
+
+def test_a_request_that_somebody_keeps_is_not_written_over_by_the_next(depot: Depot, federation: FlareFolder) -> None:
+    mine = errand(federation, "a")
+    contents = [os.urandom(size) for size in (300_000, 300_000, 299_000, 400_000)]
+    kept = [mine.fetch(depot.port, depot.offer(content)) for content in contents]
+    assert kept == contents
+    for content in contents:  # and where nobody keeps it, the room is used again
+        assert mine.fetch(depot.port, depot.offer(content)) == content
 
 
 def test_a_parcel_is_unwrapped_as_it_was_wrapped() -> None:

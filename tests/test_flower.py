@@ -118,7 +118,7 @@ def test_a_large_message_goes_there_and_back_whole(running: Running) -> None:
     big = os.urandom(103_000_000)
     heard: dict[str, Any] = {}
     try:
-        relay.send({"echo": big}, 120, heard.__setitem__)
+        relay.send({"echo": big}, 120, heard.__setitem__, len(big))
     finally:
         relay.close()
     assert heard["echo"] == big
@@ -224,7 +224,7 @@ def test_supernodes_of_flower_keep_a_worker_warm(tmp_path: Path) -> None:
     try:
         for sequence in (1, 2):
             ping = wire.encode(wire.Request("run", "attempt", sequence, wire.Ping()))
-            relay.send({"hand": ping}, 90, lambda name, answer: seen.append(answer))
+            relay.send({"hand": ping}, 90, lambda name, answer: seen.append(answer), 2**20)
             seen.append(subprocess.run(["pgrep", "-f", "galafed.flower.worker"], capture_output=True, text=True).stdout)
     finally:
         relay.close()

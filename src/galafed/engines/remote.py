@@ -54,11 +54,12 @@ Arrived = Callable[[str, "bytes | Path | Failure"], None]
 class Transport(Protocol):
     """Carries bytes to named sites and back."""
 
-    def send(self, requests: Mapping[str, bytes], timeout: float | None, arrived: Arrived) -> None:
+    def send(self, requests: Mapping[str, bytes], timeout: float | None, arrived: Arrived, largest: int) -> None:
         """Send every site its request and tell `arrived` each answer as it comes, from any thread, in any order.
 
         Returns when all have answered or the time is over. A site that cannot be reached is told as a `Failure`, or not
-        at all. An answer may come as a file, which then belongs to the receiver.
+        at all. An answer may come as a file, which then belongs to the receiver; one of more than `largest` bytes is a
+        failure, and as little of it as possible is taken in.
         """
 
     def close(self) -> None:
@@ -218,7 +219,8 @@ class Remote(Engine):
         if self._transport is None:
             raise RuntimeError("the engine is closed")
         before = getattr(self._transport, "delayed", 0.0)
-        self._transport.send(requests, min(deadline.left(), most), arrived)
+        largest = max((self._largest(job) for job in jobs.values()), default=ROOM) if jobs else ROOM
+        self._transport.send(requests, min(deadline.left(), most), arrived, largest)
         deadline.extend(getattr(self._transport, "delayed", 0.0) - before)
         with lock:
             closed = True

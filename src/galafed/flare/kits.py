@@ -25,13 +25,9 @@ ORGANISATION = "galafed"
 SERVER = "server"
 NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}"
 """What FLARE accepts as the name of a site."""
-STREAMING = {
-    "streaming_chunk_size": 2**23,
-    "streaming_window_size": 2**27,
-    "streaming_ack_interval": 2**25,
-    "allow_adhoc_conns": False,
-}
-"""Large messages in large pieces, and every connection from a site to the server's one port."""
+MESSAGES = {"streaming_max_blob_size": 2**24, "allow_adhoc_conns": False}
+"""Large payloads take a line of their own, so a large message is nobody's who means well: it is refused before there is
+room for it. Every connection of FLARE's goes from a site to the server's one port."""
 ALLOWED = ("nvflare.collab.runtime.", "galafed.flare.")
 """Classes that a job may name: FLARE's own bridge, and ours, which are installed and not sent along."""
 
@@ -171,7 +167,7 @@ def _settle(kit: Path, server: Mapping[str, str]) -> None:
             if part["id"] == "job_manager":
                 part["args"]["uri_root"] = str(storage / "jobs")
     (kit / "local" / "resources.json").write_text(json.dumps(resources, indent=1))
-    (kit / "local" / "comm_config.json").write_text(json.dumps(STREAMING, indent=1))
+    (kit / "local" / "comm_config.json").write_text(json.dumps(MESSAGES, indent=1))
     shutil.copy(kit / "local" / "authorization.json.default", kit / "local" / "authorization.json")
     # FLARE writes a log of its own in the kit; what goes to the console is kept by whoever starts it.
     shutil.copy(kit / "local" / "log_config.json.default", kit / "local" / "log_config.json")
