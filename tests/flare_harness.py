@@ -34,10 +34,10 @@ class Deployment:
             role = "target" if name == target else "source"
             write_site_file(folder / f"{name}.toml", name=name, role=role, kit=self.federation.kit(name), data="")
 
-    def start(self, *names: str) -> None:
+    def start(self, *names: str, env: dict[str, str] | None = None) -> None:
         """`gala site start`, for all or some."""
         for name in names or self.federation.sites:
-            self.running[name] = self._gala("site", "start", f"{name}.toml", log=f"{name}.log")
+            self.running[name] = self._gala("site", "start", f"{name}.toml", log=f"{name}.log", env=env)
 
     def run(self, *arguments: str, out: str = "run", settings: dict[str, Any] | None = None) -> subprocess.Popen[str]:
         """`gala run`, in the background."""
@@ -51,7 +51,7 @@ class Deployment:
         self.running["gala"] = self._gala("resume", out, log="gala.log")
         return self.running["gala"]
 
-    def _gala(self, *arguments: str, log: str) -> subprocess.Popen[str]:
+    def _gala(self, *arguments: str, log: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
         with (self.folder / log).open("a") as file:
             return subprocess.Popen(
                 [GALA, *arguments],
@@ -59,7 +59,7 @@ class Deployment:
                 stdout=file,
                 stderr=file,
                 text=True,
-                env=ENV,
+                env=ENV | (env or {}),
                 start_new_session=True,
             )
 
@@ -93,6 +93,14 @@ class Deployment:
     def ends(self, seconds: float = 150) -> int:
         """The exit code of the run."""
         return self.running["gala"].wait(seconds)
+
+    def server_processes(self) -> Iterator[tuple[str, int]]:
+        """The processes at the server by what they are: the run's, FLARE's, and FLARE's for the job."""
+        if "gala" in self.running:
+            yield "run", self.running["gala"].pid
+        for pid, line in _commands():
+            if str(self.federation.server) in line:
+                yield "job" if "runner_process" in line else "server", pid
 
     def kill_worker(self, site: str) -> None:
         """kill -9 the process that works for a job at a site, and nothing else of the site."""
@@ -139,6 +147,11 @@ class Deployment:
 
 def write_settings(path: Path, **values: Any) -> None:
     path.write_text(tomli_w.dumps(values))
+
+
+def resident(pid: int) -> int:
+    """Bytes of a process that are in memory."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _commands() -> Iterator[tuple[int, str]]:
