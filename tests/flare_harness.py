@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,37 +24,51 @@ ENV = os.environ | {"OMP_WAIT_POLICY": "passive"}
 
 
 class Deployment:
-    """A federation in a folder, with its sites as processes."""
+    """A federation in a folder, with its sites as processes.
 
-    def __init__(self, folder: Path, sources: tuple[str, ...], target: str) -> None:
+    `images` holds a folder for each site that has its own; `places` are commands that start a party somewhere else.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        sources: Sequence[str],
+        target: str,
+        *,
+        host: str = "127.0.0.1",
+        images: Path | None = None,
+        places: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
         self.folder = folder
-        self.federation: FlareFolder = make_federation(folder / "fed", sources, target, port=free_port())
+        self.federation: FlareFolder = make_federation(folder / "fed", sources, target, host=host, port=free_port())
         self.running: dict[str, subprocess.Popen[str]] = {}
+        self._places = places or {}
         for name in self.federation.sites:
             role = "target" if name == target else "source"
-            write_site_file(folder / f"{name}.toml", name=name, role=role, kit=self.federation.kit(name), data="")
+            data = str(images / name) if images else ""
+            write_site_file(folder / f"{name}.toml", name=name, role=role, kit=self.federation.kit(name), data=data)
 
     def start(self, *names: str, env: dict[str, str] | None = None) -> None:
         """`gala site start`, for all or some."""
         for name in names or self.federation.sites:
-            self.running[name] = self._gala("site", "start", f"{name}.toml", log=f"{name}.log", env=env)
+            self.running[name] = self._gala("site", "start", f"{name}.toml", who=name, env=env)
 
     def run(self, *arguments: str, out: str = "run", settings: dict[str, Any] | None = None) -> subprocess.Popen[str]:
         """`gala run`, in the background."""
         more = [f"--set={key}={value}" for key, value in (settings or {}).items()]
         common = ("--engine", "nvflare", "--federation", str(self.federation.path), "--device", "cpu")
-        self.running["gala"] = self._gala("run", *arguments, *common, "--out", out, *more, log="gala.log")
+        self.running["gala"] = self._gala("run", *arguments, *common, "--out", out, *more)
         return self.running["gala"]
 
     def resume(self, out: str = "run") -> subprocess.Popen[str]:
         """`gala resume`, in the background."""
-        self.running["gala"] = self._gala("resume", out, log="gala.log")
+        self.running["gala"] = self._gala("resume", out)
         return self.running["gala"]
 
-    def _gala(self, *arguments: str, log: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
-        with (self.folder / log).open("a") as file:
+    def _gala(self, *arguments: str, who: str = "gala", env: dict[str, str] | None = None) -> subprocess.Popen[str]:
+        with (self.folder / f"{who}.log").open("a") as file:
             return subprocess.Popen(
-                [GALA, *arguments],
+                [*self._places.get(who, ()), GALA, *arguments],
                 cwd=self.folder,
                 stdout=file,
                 stderr=file,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import threading
 import time
 from pathlib import Path
@@ -13,9 +12,11 @@ import pytest
 
 from flare_harness import Deployment, resident
 from galafed.benchmarks.mini import Mini
+from rogue_site import drops
+from stripes import write_stripes
 
 ROGUE = Path(__file__).parent / "rogue"
-sys.path.insert(0, str(ROGUE.parent / "rogue"))
+
 TIMEOUT = 30
 SETTINGS = {"threads": "1", "timeout": str(TIMEOUT), "rounds": "2", "training.epochs": "1"}
 MEGABYTE = 2**20
@@ -23,7 +24,7 @@ MEGABYTE = 2**20
 
 def rogue(fault: str, seconds: float = TIMEOUT + 5) -> dict[str, str]:
     """The environment of a site with a fault."""
-    path = f"{ROGUE}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    path = os.pathsep.join((str(ROGUE), str(ROGUE.parent), os.environ.get("PYTHONPATH", "")))
     return {"PYTHONPATH": path, "ROGUE": fault, "ROGUE_SECONDS": str(seconds)}
 
 
@@ -114,3 +115,49 @@ def test_a_gigabyte_by_other_ways_is_refused_before_there_is_room_for_it(
         assert failed["dark"] in kinds
         assert set(line["relevance"]) == {"bright", "faint"}
     assert max(memory.largest.values()) < 800 * MEGABYTE, memory.largest
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_seventeen_sites_of_which_thirty_per_cent_drop_at_random_for_thirty_rounds(tmp_path: Path) -> None:
+    rounds, patience = 30, 4.0
+    sources = [f"site-{number:02d}" for number in range(17)]
+    settings = write_stripes(tmp_path / "images", [*sources, "target"])
+    deployment = Deployment(tmp_path, sources, "target", images=tmp_path / "images")
+    silent = rogue("drop", patience + 1)
+    try:
+        for name in sources:
+            deployment.start(name, env=silent)
+        deployment.start("target")
+        _wait_until_calm()
+        deployment.run("sites", settings=settings | {"rounds": str(rounds), "timeout": str(patience)})
+        deployment.wait_for("target", "centroids", 1, seconds=300)
+        began = time.monotonic()
+        assert deployment.ends(1200) == 0, deployment.said()
+        took = time.monotonic() - began
+    finally:
+        deployment.close()
+    lines = deployment.metrics()
+    assert len(lines) == rounds
+    tasks = ("centroids", "train", "tune")
+    phases = rounds * (len(tasks) + 2)  # and align and evaluate, at the target
+    assert took < patience * phases * 1.1
+    named = 0
+    for line in lines:
+        told = {(failure["client"], failure["task"]) for failure in line["failures"]}
+        number = line["round"] - 1
+        for task in tasks:
+            missing = {name for name in sources if drops(name, number, task)}
+            failed = {client for client, of in told if of == task}
+            asked = set(sources) - {client for client, of in told if tasks.index(of) < tasks.index(task)}
+            assert missing & asked <= failed, "who kept silent is named"
+            named += len(missing & asked)
+    assert named > 5 * rounds
+
+
+def _wait_until_calm(seconds: float = 120) -> None:
+    """Thirty-six processes that all start at once need a while on few cores."""
+    deadline = time.monotonic() + seconds
+    while os.getloadavg()[0] > 4 and time.monotonic() < deadline:
+        time.sleep(1)
+    time.sleep(20)

@@ -108,7 +108,9 @@ class Relay:
         raise QuorumError(f"{self._what} did not start our server app within {JOIN:g} s. {runtime.trouble()}")
 
     def _why(self) -> str:
-        return (self._runtime and self._runtime.trouble()) or f"the server process of {self._what} went away"
+        return (self._runtime and self._runtime.trouble()) or (
+            f"the server process of {self._what} gave up over its question, {ATTEMPTS} times"
+        )
 
     def _hang_up(self) -> None:
         if self._connection is not None:
