@@ -9,6 +9,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from galafed.flower.grid import GridQuestions
+from galafed.flower.patience import hasten_grid
 from galafed.messages import Failure
 from galafed.sites import frames
 from galafed.sites.relay import too_large
@@ -22,6 +23,7 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """With a relay in the run's configuration, serve it; else run what the configuration says."""
+    hasten_grid()
     settings = context.run_config
     questions = GridQuestions(grid, target=str(settings.get("target", "")))
     if relay := settings.get("relay"):
