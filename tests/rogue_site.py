@@ -1,4 +1,7 @@
-"""What a rogue site answers, by name of its fault; imported by `sitecustomize.py` in the site's own worker."""
+"""What a rogue site answers, by name of its fault; imported by `sitecustomize.py` in the site's own worker.
+
+A site that is only "honest" has everything imported before its first question: many on few cores then answer in time.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import galafed.benchmarks.sites
 import galafed.flare.depot as depot
+import galafed.networks.small_cnn
+import galafed.sites.known_tasks
+import galafed.sites.own_images  # noqa: F401
 from galafed.messages import Reply
 from galafed.runs.seeding import seed_for
 from galafed.sites import frames, wire
@@ -67,6 +74,8 @@ def corrupt(fault: str) -> None:
     def rogue(self: Site, request: bytes) -> bytes:
         body = wire.decode_request(request).body
         if not isinstance(body, wire.Ask):
+            return handle(self, request)
+        if fault == "honest":
             return handle(self, request)
         if fault == "drop":
             if drops(self.settings.name, body.round, body.task.name):

@@ -21,7 +21,7 @@ import galafed
 from galafed.errors import ConfigError
 from galafed.flower import BUNDLE
 from galafed.flower.environment import environment
-from galafed.flower.folder import FlowerFolder, make_federation, node_command, read_federation
+from galafed.flower.folder import FlowerFolder, make_federation, node_command
 from galafed.flower.keys import make_certificates, make_node_key
 from galafed.flower.register import connected, register
 from galafed.flower.runtimes import Federated, Loopback, Simulation
@@ -234,7 +234,7 @@ def test_supernodes_of_flower_keep_a_worker_warm(tmp_path: Path) -> None:
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path, running: Running) -> None:
     with pytest.raises(ConfigError, match=r"federation\.toml"):
-        read_federation(tmp_path)
+        FlowerFolder.read(tmp_path)
     with pytest.raises(ConfigError, match="exists already"):
         make_federation(tmp_path, ["hand"], "type")
     for private in ("server/server.key", "sites/hand/node.key"):

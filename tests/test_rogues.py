@@ -61,6 +61,7 @@ def started(folder: Path, faults: dict[str, str], sources: tuple[str, ...], targ
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_a_site_of_each_kind_of_fault_in_one_run(tmp_path: Path) -> None:
     target, *sources = (Mini.default_target, *(name for name in Mini.domains if name != Mini.default_target))
     faults = dict(zip(sources, ("nan", "shape", "late", "twice", "huge"), strict=False))
@@ -69,7 +70,7 @@ def test_a_site_of_each_kind_of_fault_in_one_run(tmp_path: Path) -> None:
         with Memory(deployment) as memory:
             began = time.monotonic()
             deployment.run("mini", settings=SETTINGS)
-            assert deployment.ends(280) == 0, deployment.said()
+            assert deployment.ends(400) == 0, deployment.said()
             took = time.monotonic() - began
     finally:
         deployment.close()
@@ -120,7 +121,7 @@ def test_a_gigabyte_by_other_ways_is_refused_before_there_is_room_for_it(
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_seventeen_sites_of_which_thirty_per_cent_drop_at_random_for_thirty_rounds(tmp_path: Path) -> None:
-    rounds, patience = 30, 4.0
+    rounds, patience = 30, 5.0
     sources = [f"site-{number:02d}" for number in range(17)]
     settings = write_stripes(tmp_path / "images", [*sources, "target"])
     deployment = Deployment(tmp_path, sources, "target", images=tmp_path / "images")
@@ -128,7 +129,7 @@ def test_seventeen_sites_of_which_thirty_per_cent_drop_at_random_for_thirty_roun
     try:
         for name in sources:
             deployment.start(name, env=silent)
-        deployment.start("target")
+        deployment.start("target", env=rogue("honest"))
         _wait_until_calm()
         deployment.run("sites", settings=settings | {"rounds": str(rounds), "timeout": str(patience)})
         deployment.wait_for("target", "centroids", 1, seconds=300)

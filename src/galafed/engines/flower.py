@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from galafed.engines.base import engines
 from galafed.engines.remote import Remote
-from galafed.errors import ConfigError
 from galafed.sites.extras import require
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ class Flower(Remote):
         return relay
 
     def _runtime(self) -> Runtime:
-        from galafed.flower.folder import read_federation
+        from galafed.flower.folder import FlowerFolder
         from galafed.flower.runtimes import Federated, Loopback, Simulation
 
         config = self.config
@@ -54,11 +53,8 @@ class Flower(Remote):
             return Simulation(config.sources, config.target, self._state(), threads=config.threads)
         if config.federation in LOOPBACK:
             return Loopback(config.sources, config.target, self._state(), supernodes=LOOPBACK[config.federation])
-        federation = read_federation(Path(config.federation))
-        if strangers := {*config.sources, config.target} - set(federation.sites):
-            raise ConfigError(
-                f"{config.federation} has no site called {min(strangers)!r}; it has {', '.join(federation.sites)}"
-            )
+        federation = FlowerFolder.read(Path(config.federation))
+        federation.require((*config.sources, config.target))
         return Federated(federation, config.sources, config.target)
 
     def _state(self) -> Path:
