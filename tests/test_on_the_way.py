@@ -6,11 +6,9 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 from flare_harness import Deployment
 from galafed.benchmarks.toy import Toy
@@ -19,30 +17,10 @@ from galafed.flare.kits import make_federation
 from galafed.messages import Reply
 from galafed.networks.base import networks as architectures
 from galafed.sites import wire
+from giveaways import NAMES, seen
 from namespaces import networks
 from packets import Capture
 from stripes import FEW, write_stripes
-
-NAMES = (b"extractor|", b"predictor|", b"centroids|", b"running_mean", b"safetensors", b"sequence", b'galafed"')
-"""Words that stand in every payload, in the clear, before it is encrypted."""
-
-
-def giveaways(domains: tuple[str, ...]) -> Iterator[bytes]:
-    """Bytes that must not be seen: rows of images, as they are and as a network sees them, labels, names of tensors."""
-    yield from NAMES
-    network = architectures.get("small_cnn")(classes=len(Toy.classes), image_size=Toy.image_size)
-    for name in domains:
-        domain = Toy().load(name)
-        pixels = torch.from_numpy(domain.train.images[:FEW].copy())
-        for view in (pixels, network.prepare(pixels, torch.float32)):
-            for image in view.contiguous():
-                yield image.reshape(image.shape[0], -1)[0].numpy().tobytes()
-        yield domain.train.labels[:FEW].tobytes()
-
-
-def seen(content: bytes, domains: tuple[str, ...] = Toy.domains) -> list[bytes]:
-    """Which of the giveaways are in some bytes."""
-    return [each for each in giveaways(domains) if each in content]
 
 
 class Tap:
