@@ -31,7 +31,15 @@ FLAGS: dict[str, list[str]] = {
     "flower-simulation": ["--engine", "flower"],
     "flower-loopback": ["--engine", "flower", "--federation", "loopback"],
 }
-AT_SITES = ("client_train", "worker_process", "galafed.flower.node", "galafed.flower.worker", "ray::", "/ray/", "raylet")
+AT_SITES = (
+    "client_train",
+    "worker_process",
+    "galafed.flower.node",
+    "galafed.flower.worker",
+    "ray::",
+    "/ray/",
+    "raylet",
+)
 """Words in the commands of processes that belong to sites, or to the runtime that plays them."""
 
 
@@ -63,7 +71,9 @@ def _run(engine: str, network: str) -> dict[str, Any]:
         command += ["--out", str(out), *(f"--set={key}={value}" for key, value in settings.items())]
         before = time.time()
         with (Path(folder) / "said").open("w+") as said:
-            process = subprocess.Popen(command, env=_environment(Path(folder)), stdout=said, stderr=said, cwd=folder)
+            process = subprocess.Popen(  # noqa: S603 - our own command
+                command, env=_environment(Path(folder)), stdout=said, stderr=said, cwd=folder
+            )
             memory = _watch(process)
             if process.returncode:
                 said.seek(0)
@@ -127,8 +137,3 @@ def _family(root: int) -> Iterator[tuple[int, str]]:
         found += [child for child, parent in parents.items() if parent == pid]
         with contextlib.suppress(OSError):
             yield pid, Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-
-
-if __name__ == "__main__":
-    for each in sys.argv[1:] or FLAGS:
-        print(json.dumps(measure_round(each)), flush=True)

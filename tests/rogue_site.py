@@ -1,22 +1,24 @@
 """What a rogue site answers, by name of its fault; imported by `sitecustomize.py` in the site's own worker.
 
-A site that is only "honest" has everything imported before its first question: many on few cores then answer in time.
+One that drops, or is only "honest", has done a run by itself before its first question: many of them on few cores, all
+doing everything for the first time at once, would not answer in time.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-import galafed.benchmarks.sites
 import galafed.flare.depot as depot
-import galafed.networks.small_cnn
-import galafed.sites.known_tasks
-import galafed.sites.own_images  # noqa: F401
+import galafed.sites.own_images  # noqa: F401 - what a site would import at its first question
+from galafed.config import resolve
 from galafed.messages import Reply
+from galafed.runs.runner import start
 from galafed.runs.seeding import seed_for
 from galafed.sites import frames, wire
 from galafed.sites.site import Site
@@ -70,6 +72,9 @@ CHANGES: dict[str, Callable[[bytes], bytes]] = {
 def corrupt(fault: str) -> None:
     """Change this process."""
     handle = Site.handle
+    if fault in ("drop", "honest"):
+        with tempfile.TemporaryDirectory() as folder:
+            start(resolve({"benchmark": "toy", "rounds": 1, "device": "cpu", "threads": 1}), Path(folder) / "run")
 
     def rogue(self: Site, request: bytes) -> bytes:
         body = wire.decode_request(request).body

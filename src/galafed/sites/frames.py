@@ -46,8 +46,9 @@ def receive_header(connection: socket.socket, largest: int = LARGEST_BODY) -> tu
 
 def fill(connection: socket.socket, room: memoryview) -> None:
     """Receive until the room is full."""
+    receive = connection.recv_into  # of TLS, 16 kB at a time: whatever is done in between counts
     while room:
-        if not (got := connection.recv_into(room)):
+        if not (got := receive(room, len(room))):
             raise EOFError("the connection was closed")
         room = room[got:]
 
