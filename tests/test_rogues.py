@@ -121,7 +121,7 @@ def test_a_gigabyte_by_other_ways_is_refused_before_there_is_room_for_it(
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_seventeen_sites_of_which_thirty_per_cent_drop_at_random_for_thirty_rounds(tmp_path: Path) -> None:
-    rounds, patience = 30, 6.0
+    rounds, patience = 30, 4.0
     sources = [f"site-{number:02d}" for number in range(17)]
     settings = write_stripes(tmp_path / "images", [*sources, "target"])
     deployment = Deployment(tmp_path, sources, "target", images=tmp_path / "images")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from safetensors.torch import save
 
 from galafed.messages import Failure, Held, Reply
-from galafed.model import State, weighted_mean
+from galafed.model import State, StateError, check_shapes, schema_of, size_of, weighted_mean
 from galafed.sites import wire
 from galafed.tasks import align, centroids, evaluate, train
 
@@ -236,3 +236,25 @@ def test_every_task_of_the_project_can_be_asked_for_by_name() -> None:
         found = wire.decode_request(wire.encode(wire.Request("r", "x", 1, wire.Ask(0, task, {})))).body
         assert isinstance(found, wire.Ask)
         assert found.task.work.modules == task.work.modules
+
+
+def test_shapes_and_sizes_of_an_answer_in_a_file_are_told_without_reading_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = {"a": torch.ones(3, 4), "n": torch.tensor(7)}
+    path = tmp_path / "answer"
+    path.write_bytes(wire.encode(wire.Answer("r", "a", 1, "s", Reply("s", {"x": state}, {}, seconds=0))))
+    body = wire.decode_answer(path).body
+    assert isinstance(body, Reply)
+    found = body.parts["x"]
+    reads: list[str] = []
+    read = type(found).__getitem__
+    monkeypatch.setattr(type(found), "__getitem__", lambda self, name: reads.append(name) or read(self, name))
+    assert schema_of(found) == schema_of(state)
+    assert body.size == size_of({"x": state})
+    check_shapes(found, schema_of(state), "s", dtype=torch.float32)
+    with pytest.raises(StateError, match="has shape"):
+        check_shapes(found, schema_of({"a": torch.ones(3, 5), "n": torch.tensor(7)}), "s")
+    assert not reads
+    assert torch.equal(found["a"], state["a"])
+    assert reads == ["a"]

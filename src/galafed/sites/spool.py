@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import ItemsView, Iterable, Iterator, ValuesView
+from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,10 @@ class Spooled(dict[str, Tensor]):
     It is a dict, as states are; overriding `__iter__` makes every way of copying it ask for its values.
     """
 
-    def __init__(self, file: SpoolFile, part: str, names: Iterable[str]) -> None:
-        super().__init__(dict.fromkeys(names, NOT_READ))
+    def __init__(self, file: SpoolFile, part: str, outline: Mapping[str, Tensor]) -> None:
+        super().__init__(dict.fromkeys(outline, NOT_READ))
+        self.outline = outline
+        """Tensors without numbers, which tell shapes and kinds."""
         self._file = file
         self._part = part
 

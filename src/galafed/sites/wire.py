@@ -306,14 +306,8 @@ def _spooled(path: Path, header: Mapping[str, Any]) -> dict[str, State]:
     """Parts whose tensors stay in the file until they are used."""
     try:
         with safe_open(path, framework="pt") as file:
-            keys = list(file.keys())
+            outline = {key: torch.empty_like(file.get_tensor(key), device="meta") for key in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise WireError(f"its tensors cannot be read ({error})") from None
-    names: dict[str, list[str]] = {str(part): [] for part in header["parts"]}
-    for key in keys:
-        part, _, name = key.rpartition("|")
-        if part not in names:
-            raise WireError(f"it has a tensor {key!r} of a part it does not name")
-        names[part].append(name)
     owner = SpoolFile(path)
-    return {part: Spooled(owner, part, found) for part, found in names.items()}
+    return {part: Spooled(owner, part, found) for part, found in _nested(outline, header).items()}
