@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from galafed.sites.temporary import TemporaryFolder, clear_stale
+from galafed.errors import ConfigError
+from galafed.sites.temporary import TemporaryFolder, clear_stale, hold
 
 HOLD = """
 import sys, time
@@ -41,3 +42,9 @@ def test_the_folder_of_a_killed_process_goes_and_that_of_a_living_one_stays(
     for folder in (mine, again):
         folder.close()
     assert list(tmp_path.iterdir()) == [other]
+
+
+def test_two_runs_of_one_configuration_do_not_share_a_folder(tmp_path: Path) -> None:
+    with hold(tmp_path / "state"), pytest.raises(ConfigError, match="of this very configuration"):
+        hold(tmp_path / "state")
+    hold(tmp_path / "state").close()

@@ -10,6 +10,8 @@ import tempfile
 from pathlib import Path
 from typing import IO
 
+from galafed.errors import ConfigError
+
 LOCK = "lock"
 
 
@@ -28,6 +30,20 @@ class TemporaryFolder:
         """Remove the folder."""
         shutil.rmtree(self.path, ignore_errors=True)
         self._lock.close()
+
+
+def hold(folder: Path) -> IO[str]:
+    """Have a folder, which is made where there is none, for this process alone until what is returned is closed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = (folder / LOCK).open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        raise ConfigError(
+            "a run of this very configuration is going on on this machine: wait for it to end, or change the seed"
+        ) from None
+    return lock
 
 
 def clear_stale(prefix: str) -> None:
