@@ -7,12 +7,15 @@ import json
 import os
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from flare_harness import resident
 from galafed.flare.depot import Depot, Errand
 from galafed.flare.kits import FlareFolder, make_federation
 from galafed.flare.parcel import unwrap, wrap
@@ -156,6 +159,36 @@ def test_no_room_is_made_for_what_a_header_claims(depot: Depot, federation: Flar
     line.sendall(len(text).to_bytes(8, "little") + text)
     line.settimeout(5)
     assert line.recv(1) == b"", "the line is cut"
+
+
+LIAR = """
+import sys
+from pathlib import Path
+from galafed.flare.depot import Errand
+from galafed.sites import frames
+line = Errand(Path(sys.argv[1]), "127.0.0.1")._connected(int(sys.argv[2]))
+frames.send(line, {"put": sys.argv[3], "size": 1000})
+frames.receive(line)
+try:
+    line.sendall(bytes(2**30))
+except OSError:
+    print("cut off")
+"""
+
+
+def test_a_gigabyte_takes_no_room_whether_it_is_announced_or_not(
+    depot: Depot, federation: FlareFolder, tmp_path: Path
+) -> None:
+    before, question = resident(os.getpid()), depot.question(LARGEST)
+    with pytest.raises(OSError, match="has 1073741824 bytes; at most"):
+        errand(federation, "b").leave(depot.port, question, bytes(2**30))
+    command = [sys.executable, "-c", LIAR, str(federation.kit("a")), str(depot.port), question]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert said.stdout.strip() == "cut off", said.stderr
+    assert resident(os.getpid()) - before < 50_000_000
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 1000
+    errand(federation, "b").leave(depot.port, question, b"and the others are served")
+    assert depot.take(question, "b") is not None
 
 
 def test_a_request_that_somebody_keeps_is_not_written_over_by_the_next(depot: Depot, federation: FlareFolder) -> None:
