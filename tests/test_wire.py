@@ -258,3 +258,25 @@ def test_shapes_and_sizes_of_an_answer_in_a_file_are_told_without_reading_it(
     assert not reads
     assert torch.equal(found["a"], state["a"])
     assert reads == ["a"]
+
+
+@pytest.mark.parametrize("shape", [(7, 5), (35,), (1, 35), (5, 7, 1), ()])
+def test_a_sum_in_blocks_has_the_bits_of_the_whole_from_files_as_from_memory(
+    shape: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = torch.Generator().manual_seed(0)
+    states = {name: {"w": torch.randn(shape, generator=draw)} for name in "abc"}
+    weights = {"a": 0.2, "b": 1.7, "c": 0.4}
+    whole = weighted_mean(states, weights)["w"]
+    files = {}
+    for name, state in states.items():
+        path = tmp_path / name
+        path.write_bytes(wire.encode(wire.Answer("r", "a", 1, name, Reply(name, {"x": state}, {}, seconds=0))))
+        body = wire.decode_answer(path).body
+        assert isinstance(body, Reply)
+        files[name] = body.parts["x"]
+    monkeypatch.setattr("galafed.model.BLOCK", 10)
+    for some in (states, files):
+        mean = weighted_mean(some, weights)["w"]
+        assert mean.shape == whole.shape
+        assert torch.equal(mean, whole)

@@ -41,6 +41,12 @@ class Spooled(dict[str, Tensor]):
             tensor: Tensor = file.get_tensor(f"{self._part}|{name}").clone()
         return tensor
 
+    def rows(self, name: str, rows: slice) -> Tensor:
+        """Some rows of a tensor, and nothing else of it."""
+        with safe_open(self._file.path, framework="pt") as file:
+            found: Tensor = file.get_slice(f"{self._part}|{name}")[rows].clone()
+        return found
+
     def get(self, name: str, default: Any = None) -> Any:
         return self[name] if name in self else default  # noqa: SIM401 - that is what this defines
 
