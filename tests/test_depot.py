@@ -10,6 +10,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -88,6 +89,23 @@ def test_after_its_end_nothing_of_a_question_is_kept_or_accepted(
     with pytest.raises(OSError, match="no longer wanted"):
         mine.leave(depot.port, "guessed", b"rogue")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_request_that_was_fetched_is_not_kept_by_the_line_that_waits_for_the_next(
+    depot: Depot, federation: FlareFolder
+) -> None:
+    class Content(bytearray):
+        """Bytes that can be watched."""
+
+    content = Content(10_000)
+    gone = threading.Event()
+    weakref.finalize(content, gone.set)
+    question, token = depot.question(LARGEST), depot.offer(content)
+    mine = errand(federation, "a")
+    assert len(mine.fetch(depot.port, token)) == 10_000
+    depot.end(question, [token])
+    del content
+    assert gone.wait(5)
 
 
 def test_a_site_can_only_answer_for_itself(depot: Depot, federation: FlareFolder) -> None:

@@ -20,7 +20,7 @@ State = dict[str, "torch.Tensor"]
 Schema = dict[str, tuple[tuple[int, ...], bool]]
 """Of each tensor: its shape, and whether it holds floating point numbers."""
 
-BLOCK = 2**22
+BLOCK = 2**19
 """Numbers of a tensor that are added up at a time."""
 
 Variance = Literal["linear", "mixture"]

@@ -103,11 +103,15 @@ class Depot:
                 while True:
                     header, _ = frames.receive(secure, largest=0)  # a site announces what it has before it sends it
                     if "get" in header:
-                        with self._lock:
-                            content = self._offered.get(str(header["get"]))
-                        frames.send(secure, {}, [] if content is None else [content])
+                        self._hand_out(secure, str(header["get"]))
                     else:
                         self._store(secure, str(header["put"]), site, int(header["size"]))
+
+    def _hand_out(self, line: ssl.SSLSocket, token: str) -> None:
+        """Send a request; a thread that waits for the next one must not keep this one in memory."""
+        with self._lock:
+            content = self._offered.get(token)
+        frames.send(line, {}, [] if content is None else [content])
 
     def _store(self, line: ssl.SSLSocket, question: str, site: str, size: int) -> None:
         """Write an answer into a file as it comes; a second one replaces the first."""
