@@ -110,7 +110,8 @@ def _watch(process: subprocess.Popen[bytes]) -> dict[str, int]:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(0.03)
         for pid, command in _family(process.pid):
-            if any(word in command for word in AT_SITES):
+            forked = pid != process.pid and " run few-stripes " in command  # about to become something else
+            if forked or any(word in command for word in AT_SITES):
                 continue
             with contextlib.suppress(OSError, IndexError, ValueError):
                 status = Path(f"/proc/{pid}/status").read_text()

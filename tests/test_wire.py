@@ -16,7 +16,7 @@ from safetensors.torch import save
 
 from galafed.messages import Failure, Held, Reply
 from galafed.model import State, StateError, check_shapes, schema_of, size_of, weighted_mean
-from galafed.sites import wire
+from galafed.sites import packing, wire
 from galafed.tasks import align, centroids, evaluate, train
 
 NAMES = st.text(alphabet=st.characters(blacklist_characters="|", blacklist_categories=("Cs",)), min_size=1, max_size=8)
@@ -280,3 +280,10 @@ def test_a_sum_in_blocks_has_the_bits_of_the_whole_from_files_as_from_memory(
         mean = weighted_mean(some, weights)["w"]
         assert mean.shape == whole.shape
         assert torch.equal(mean, whole)
+
+
+def test_a_large_message_has_the_same_bytes_as_a_small_one_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    tensors = {"x|w": torch.randn(40, 30), "x|n": torch.tensor(3), "y|e": torch.zeros(0, 2)}
+    small = packing.packed(tensors, {"about": "it"})
+    monkeypatch.setattr(packing, "LARGE", 100)
+    assert packing.packed(tensors, {"about": "it"}) == small == save(tensors, {"about": "it"})

@@ -14,10 +14,11 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load, save
+from safetensors.torch import load
 
 from galafed.messages import Failure, Held, Reply
 from galafed.model import State
+from galafed.sites.packing import packed
 from galafed.sites.spool import Spooled, SpoolFile
 from galafed.work import TASKS, Task
 
@@ -117,7 +118,7 @@ def encode(message: Request | Answer) -> bytes:
     else:
         header |= {"kind": "failure", "task": body.task, "why": body.kind, "reason": body.reason}
     header["parts"] = list(parts)  # of a part without tensors nothing else would tell
-    return save(_flat(parts), {KEY: json.dumps(header, allow_nan=False)})
+    return packed(_flat(parts), {KEY: json.dumps(header, allow_nan=False)})
 
 
 def decode_request(content: bytes, largest: int | None = None) -> Request:
