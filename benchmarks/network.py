@@ -168,7 +168,7 @@ def main() -> None:
     phases, rounds = [], []
     for engine in options.engines:
         found = circumstances()
-        row = measure(engine, names, size, options.repeat) | found
+        row = measure(engine, names, size, options.repeat) | found | {"repeat": options.repeat}
         phases.append(row)
         down, up = row["broadcast"] / row["broadcast_floor"], row["collect"] / row["collect_floor"]
         print(
@@ -181,8 +181,7 @@ def main() -> None:
         rounds.append(measure_round(engine) | found)
         print(json.dumps(rounds[-1]), flush=True)
     if options.write:
-        command = " ".join(["python", "benchmarks/network.py", *sys.argv[1:]])
-        table = {"sites": options.sites, "bytes": size, "repeat": options.repeat, "command": command} | machine()
+        table = {"sites": options.sites, "bytes": size} | machine()
         write(options.write, table | {"phases": phases, "rounds": rounds})
 
 

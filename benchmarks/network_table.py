@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ FLOORS, SMALL, MODELS, IN_FLIGHT = 4.0, 0.3, 2.5, 1.0
 HEAD = """# The way to the sites and back
 
 {sites} sites on loopback, payloads of {megabytes:g} MB (the paper's digit network), on {cores} cores
-({machine}); medians of {repeat}. Made by `{command}`.
+({machine}); medians of some repetitions. Made by {commands}.
 The load average of the machine and the commit stand beside each engine: take ratios, and those with care
 where the machine was not alone.
 
@@ -34,8 +35,9 @@ Aimed at: {floors:g} floors, and {small:g} s for a small phase, with NVFlare. {v
 """
 ROUNDS = """## Whole rounds
 
-GALA with that network at five sources and a target with twelve images each, so that bytes and not images take the time;
-`serial` is the same program in one process, without any payload. Every engine ended with the same bits: {same}.
+GALA with that network at five sources and a target, twelve images each; `serial` is the same program in one process,
+without any payload, and shows what the steps of 25 million parameters take by themselves. Every engine ended with the
+same bits: {same}.
 
 | engine | commit | load | start | a round | a round, small network | bytes at the server | models in its memory |
 |---|---|---|---|---|---|---|---|
@@ -61,19 +63,25 @@ def write(folder: Path, table: dict[str, Any]) -> None:
 
 def machine() -> dict[str, Any]:
     """Where the figures were made."""
-    return {"cores": os.cpu_count(), "machine": f"{platform.machine()}, Linux {platform.release()}"}
+    return {"cores": os.cpu_count(), "machine": platform.machine()}
 
 
 def circumstances() -> dict[str, Any]:
     """What a row of figures needs beside it."""
-    return {"commit": commit(), "load": os.getloadavg()[0]}
+    return {
+        "commit": commit(),
+        "load": os.getloadavg()[0],
+        "command": " ".join(["python", "network.py", *sys.argv[1:]]),
+    }
 
 
 def page(table: dict[str, Any]) -> str:
     """The page about a table."""
+    rows = (*table["phases"], *table["rounds"])
     text = HEAD.format(
-        **{key: table[key] for key in ("sites", "command", "cores", "machine", "repeat")},
+        **{key: table[key] for key in ("sites", "cores", "machine")},
         megabytes=table["bytes"] / 1e6,
+        commands=" and ".join(f"`{each}`" for each in sorted({row["command"] for row in rows})),
         phases="\n".join(map(_phase, table["phases"])),
         floors=FLOORS,
         small=SMALL,
