@@ -10,7 +10,8 @@ run: .venv/ready
 test: lint
 	$(BIN)/python -m pytest -n 2 -m 'not slow'
 
-# Faults with real processes that take minutes: killed sites, workers and servers, thirty rounds with drop-outs.
+# Faults with real processes that take minutes: killed sites, workers and servers, rogue sites, thirty rounds with
+# drop-outs, sites in network namespaces (where these may be made).
 test-faults: .venv/dev
 	$(BIN)/python -m pytest -m slow
 

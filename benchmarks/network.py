@@ -1,11 +1,13 @@
 """Seconds of each phase through the engines with sites, on loopback, beside a plain socket copy of the same bytes.
 
     python benchmarks/network.py [--sites 5] [--megabytes 103] [--engines nvflare flower-loopback flower-simulation]
+    python benchmarks/network.py --rounds serial nvflare --write results/network
 
 Sites answer as many bytes as they are told: few to many bytes (a broadcast), many to few (a collect), or few to few (a
 small phase). No model is trained, so what is measured is the way there and back. The floor, to and from a process for
 each site, is measured again before every engine, for a machine is rarely alone. Memory is the largest resident size of
-the process of the run, above what it had before the first large question, in payloads.
+the process of the run, above what it had before the first large question, in payloads. `--rounds` measures whole rounds
+of GALA (`network_round.py`), `--write` makes the table and the page of results/network from the figures.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ from typing import Any
 
 from network_flare import flare
 from network_flower import relayed
+from network_round import FLAGS, measure_round
 from network_sites import DIGITS
+from network_table import circumstances, machine, write
 
 from galafed.sites.relay import Relay
 
@@ -91,7 +95,7 @@ def ask(relay: Relay, names: list[str], answer: int, payload: bytes = b"") -> fl
 
     request = str(answer).zfill(DIGITS).encode() + payload
     started = time.perf_counter()
-    relay.send(dict.fromkeys(names, request), 600, arrived)
+    relay.send(dict.fromkeys(names, request), 600, arrived, answer)
     seconds = time.perf_counter() - started
     if heard != dict.fromkeys(names, answer):
         raise SystemExit(f"some site did not answer: {heard}")
@@ -153,21 +157,32 @@ def main() -> None:
     parser.add_argument("--sites", type=int, default=5)
     parser.add_argument("--megabytes", type=float, default=103)
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--engines", nargs="+", default=["nvflare", "flower-loopback", "flower-simulation"])
+    parser.add_argument("--engines", nargs="*", default=["nvflare", "flower-loopback", "flower-simulation"])
+    parser.add_argument("--rounds", nargs="*", default=[], choices=FLAGS, help="engines to do whole rounds with")
+    parser.add_argument("--write", type=Path, help="the folder of the table and the page")
     options = parser.parse_args()
     names = [f"site-{number}" for number in range(options.sites)]
     size = int(options.megabytes * 1e6)
     print(f"{options.sites} sites, {size / 1e6:g} MB each way, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     print("engine             start  first  small  broadcast (floors)  collect (floors)  memory in payloads")
+    phases, rounds = [], []
     for engine in options.engines:
-        row = measure(engine, names, size, options.repeat)
+        found = circumstances()
+        row = measure(engine, names, size, options.repeat) | found | {"repeat": options.repeat}
+        phases.append(row)
         down, up = row["broadcast"] / row["broadcast_floor"], row["collect"] / row["collect_floor"]
         print(
             f"{engine:18} {row['start']:5.1f}s {row['first']:5.2f}s {row['small']:5.2f}s   {row['broadcast']:5.2f}s "
             f"({down:4.1f})      {row['collect']:5.2f}s ({up:4.1f})    {row['memory_payloads']:5.2f}",
             flush=True,
         )
-        print(json.dumps(row | {"sites": options.sites, "bytes": size, "load": os.getloadavg()[0]}), flush=True)
+    for engine in options.rounds:
+        found = circumstances()
+        rounds.append(measure_round(engine) | found)
+        print(json.dumps(rounds[-1]), flush=True)
+    if options.write:
+        table = {"sites": options.sites, "bytes": size} | machine()
+        write(options.write, table | {"phases": phases, "rounds": rounds})
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,42 +24,56 @@ ENV = os.environ | {"OMP_WAIT_POLICY": "passive"}
 
 
 class Deployment:
-    """A federation in a folder, with its sites as processes."""
+    """A federation in a folder, with its sites as processes.
 
-    def __init__(self, folder: Path, sources: tuple[str, ...], target: str) -> None:
+    `images` holds a folder for each site that has its own; `places` are commands that start a party somewhere else.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        sources: Sequence[str],
+        target: str,
+        *,
+        host: str = "127.0.0.1",
+        images: Path | None = None,
+        places: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
         self.folder = folder
-        self.federation: FlareFolder = make_federation(folder / "fed", sources, target, port=free_port())
+        self.federation: FlareFolder = make_federation(folder / "fed", sources, target, host=host, port=free_port())
         self.running: dict[str, subprocess.Popen[str]] = {}
+        self._places = places or {}
         for name in self.federation.sites:
             role = "target" if name == target else "source"
-            write_site_file(folder / f"{name}.toml", name=name, role=role, kit=self.federation.kit(name), data="")
+            data = str(images / name) if images else ""
+            write_site_file(folder / f"{name}.toml", name=name, role=role, kit=self.federation.kit(name), data=data)
 
-    def start(self, *names: str) -> None:
+    def start(self, *names: str, env: dict[str, str] | None = None) -> None:
         """`gala site start`, for all or some."""
         for name in names or self.federation.sites:
-            self.running[name] = self._gala("site", "start", f"{name}.toml", log=f"{name}.log")
+            self.running[name] = self._gala("site", "start", f"{name}.toml", who=name, env=env)
 
     def run(self, *arguments: str, out: str = "run", settings: dict[str, Any] | None = None) -> subprocess.Popen[str]:
         """`gala run`, in the background."""
         more = [f"--set={key}={value}" for key, value in (settings or {}).items()]
         common = ("--engine", "nvflare", "--federation", str(self.federation.path), "--device", "cpu")
-        self.running["gala"] = self._gala("run", *arguments, *common, "--out", out, *more, log="gala.log")
+        self.running["gala"] = self._gala("run", *arguments, *common, "--out", out, *more)
         return self.running["gala"]
 
     def resume(self, out: str = "run") -> subprocess.Popen[str]:
         """`gala resume`, in the background."""
-        self.running["gala"] = self._gala("resume", out, log="gala.log")
+        self.running["gala"] = self._gala("resume", out)
         return self.running["gala"]
 
-    def _gala(self, *arguments: str, log: str) -> subprocess.Popen[str]:
-        with (self.folder / log).open("a") as file:
+    def _gala(self, *arguments: str, who: str = "gala", env: dict[str, str] | None = None) -> subprocess.Popen[str]:
+        with (self.folder / f"{who}.log").open("a") as file:
             return subprocess.Popen(
-                [GALA, *arguments],
+                [*self._places.get(who, ()), GALA, *arguments],
                 cwd=self.folder,
                 stdout=file,
                 stderr=file,
                 text=True,
-                env=ENV,
+                env=ENV | (env or {}),
                 start_new_session=True,
             )
 
@@ -93,6 +107,14 @@ class Deployment:
     def ends(self, seconds: float = 150) -> int:
         """The exit code of the run."""
         return self.running["gala"].wait(seconds)
+
+    def server_processes(self) -> Iterator[tuple[str, int]]:
+        """The processes at the server by what they are: the run's, FLARE's, and FLARE's for the job."""
+        if "gala" in self.running:
+            yield "run", self.running["gala"].pid
+        for pid, line in _commands():
+            if str(self.federation.server) in line:
+                yield "job" if "runner_process" in line else "server", pid
 
     def kill_worker(self, site: str) -> None:
         """kill -9 the process that works for a job at a site, and nothing else of the site."""
@@ -139,6 +161,11 @@ class Deployment:
 
 def write_settings(path: Path, **values: Any) -> None:
     path.write_text(tomli_w.dumps(values))
+
+
+def resident(pid: int) -> int:
+    """Bytes of a process that are in memory."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _commands() -> Iterator[tuple[int, str]]:

@@ -44,7 +44,7 @@ class Wire(Loopback):
         self.requests: list[tuple[str, bytes]] = []
         self.answers: list[tuple[str, bytes]] = []
 
-    def send(self, requests: Mapping[str, bytes], timeout: float | None, arrived: Arrived) -> None:
+    def send(self, requests: Mapping[str, bytes], timeout: float | None, arrived: Arrived, largest: int) -> None:
         for name, request in sorted(requests.items()):
             self.requests.append((name, request))
             site = self.sites[name]

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import ssl
+import subprocess
+import sys
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from flare_harness import resident
 from galafed.flare.depot import Depot, Errand
 from galafed.flare.kits import FlareFolder, make_federation
 from galafed.flare.parcel import unwrap, wrap
@@ -29,6 +34,7 @@ def depot(federation: FlareFolder, tmp_path: Path) -> Iterator[Depot]:
     made.close()
 
 
+LARGEST = 10**7
 OPENED: list[Errand] = []
 
 
@@ -47,7 +53,7 @@ def errand(federation: FlareFolder, site: str) -> Errand:
 def test_what_is_offered_is_fetched_by_all_and_what_is_left_is_taken_once(
     depot: Depot, federation: FlareFolder
 ) -> None:
-    content, question = os.urandom(3_000_000), depot.question()
+    content, question = os.urandom(3_000_000), depot.question(LARGEST)
     token = depot.offer(content)
     answers = {site: os.urandom(2_000_000) for site in ("a", "b")}
 
@@ -71,7 +77,7 @@ def test_what_is_offered_is_fetched_by_all_and_what_is_left_is_taken_once(
 def test_after_its_end_nothing_of_a_question_is_kept_or_accepted(
     depot: Depot, federation: FlareFolder, tmp_path: Path
 ) -> None:
-    question, token = depot.question(), depot.offer(b"x" * 100)
+    question, token = depot.question(LARGEST), depot.offer(b"x" * 100)
     mine = errand(federation, "a")
     mine.leave(depot.port, question, b"y" * 1000)
     depot.end(question, [token])
@@ -85,8 +91,25 @@ def test_after_its_end_nothing_of_a_question_is_kept_or_accepted(
     assert not list(tmp_path.iterdir())
 
 
+def test_a_request_that_was_fetched_is_not_kept_by_the_line_that_waits_for_the_next(
+    depot: Depot, federation: FlareFolder
+) -> None:
+    class Content(bytearray):
+        """Bytes that can be watched."""
+
+    content = Content(10_000)
+    gone = threading.Event()
+    weakref.finalize(content, gone.set)
+    question, token = depot.question(LARGEST), depot.offer(content)
+    mine = errand(federation, "a")
+    assert len(mine.fetch(depot.port, token)) == 10_000
+    depot.end(question, [token])
+    del content
+    assert gone.wait(5)
+
+
 def test_a_site_can_only_answer_for_itself(depot: Depot, federation: FlareFolder) -> None:
-    question = depot.question()
+    question = depot.question(LARGEST)
     errand(federation, "b").leave(depot.port, question, b"of b")
     assert depot.take(question, "a") is None
     found = depot.take(question, "b")
@@ -97,7 +120,7 @@ def test_a_site_can_only_answer_for_itself(depot: Depot, federation: FlareFolder
 def test_a_second_answer_replaces_the_first_and_leaves_no_file_behind(
     depot: Depot, federation: FlareFolder, tmp_path: Path
 ) -> None:
-    question, mine = depot.question(), errand(federation, "a")
+    question, mine = depot.question(LARGEST), errand(federation, "a")
     mine.leave(depot.port, question, b"one")
     mine.leave(depot.port, question, b"two")
     found = depot.take(question, "a")
@@ -108,7 +131,7 @@ def test_a_second_answer_replaces_the_first_and_leaves_no_file_behind(
 
 def test_strangers_and_plain_text_get_nowhere(depot: Depot, tmp_path_factory: pytest.TempPathFactory) -> None:
     other = make_federation(tmp_path_factory.mktemp("other") / "fed", ["a"], "t")
-    question = depot.question()
+    question = depot.question(LARGEST)
     with pytest.raises(ssl.SSLError):
         errand(other, "a").leave(depot.port, question, b"x")
     with socket.create_connection(("127.0.0.1", depot.port), 5) as line:
@@ -133,14 +156,66 @@ def test_a_site_does_not_take_another_site_for_the_server(federation: FlareFolde
         rogue.close()
 
 
-def test_an_answer_larger_than_any_is_not_begun(depot: Depot, federation: FlareFolder, tmp_path: Path) -> None:
-    class Huge(bytes):
-        def __len__(self) -> int:
-            return 2**40
-
-    with pytest.raises(OSError, match="no longer wanted"):
-        errand(federation, "a").leave(depot.port, depot.question(), Huge())
+def test_an_answer_larger_than_the_question_allows_is_not_begun(
+    depot: Depot, federation: FlareFolder, tmp_path: Path
+) -> None:
+    question, mine = depot.question(1000), errand(federation, "a")
+    with pytest.raises(OSError, match="has 1001 bytes; at most 1000 are accepted"):
+        mine.leave(depot.port, question, b"x" * 1001)
     assert not list(tmp_path.iterdir())
+    assert depot.refused(question, "a") == "its answer has 1001 bytes; at most 1000 are accepted"
+    assert not depot.refused(question, "b")
+    mine.leave(depot.port, question, b"x" * 1000)
+    assert depot.take(question, "a") is not None
+
+
+def test_no_room_is_made_for_what_a_header_claims(depot: Depot, federation: FlareFolder) -> None:
+    """A message may announce bytes of its own; here nobody has any to send but those of an answer."""
+    mine = errand(federation, "a")
+    line = mine._connected(depot.port)
+    text = json.dumps({"get": "x", "sizes": [1]}).encode()
+    line.sendall(len(text).to_bytes(8, "little") + text)
+    line.settimeout(5)
+    assert line.recv(1) == b"", "the line is cut"
+
+
+LIAR = """
+import sys
+from pathlib import Path
+from galafed.flare.depot import Errand
+from galafed.sites import frames
+line = Errand(Path(sys.argv[1]), "127.0.0.1")._connected(int(sys.argv[2]))
+frames.send(line, {"put": sys.argv[3], "size": 1000})
+frames.receive(line)
+try:
+    line.sendall(bytes(2**30))
+except OSError:
+    print("cut off")
+"""
+
+
+def test_a_gigabyte_takes_no_room_whether_it_is_announced_or_not(
+    depot: Depot, federation: FlareFolder, tmp_path: Path
+) -> None:
+    before, question = resident(os.getpid()), depot.question(LARGEST)
+    with pytest.raises(OSError, match="has 1073741824 bytes; at most"):
+        errand(federation, "b").leave(depot.port, question, bytes(2**30))
+    command = [sys.executable, "-c", LIAR, str(federation.kit("a")), str(depot.port), question]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert said.stdout.strip() == "cut off", said.stderr
+    assert resident(os.getpid()) - before < 50_000_000
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 1000
+    errand(federation, "b").leave(depot.port, question, b"and the others are served")
+    assert depot.take(question, "b") is not None
+
+
+def test_a_request_that_somebody_keeps_is_not_written_over_by_the_next(depot: Depot, federation: FlareFolder) -> None:
+    mine = errand(federation, "a")
+    contents = [os.urandom(size) for size in (300_000, 300_000, 299_000, 400_000)]
+    kept = [mine.fetch(depot.port, depot.offer(content)) for content in contents]
+    assert kept == contents
+    for content in contents:  # and where nobody keeps it, the room is used again
+        assert mine.fetch(depot.port, depot.offer(content)) == content
 
 
 def test_a_parcel_is_unwrapped_as_it_was_wrapped() -> None:

@@ -21,7 +21,7 @@ import galafed
 from galafed.errors import ConfigError
 from galafed.flower import BUNDLE
 from galafed.flower.environment import environment
-from galafed.flower.folder import FlowerFolder, make_federation, node_command, read_federation
+from galafed.flower.folder import FlowerFolder, make_federation, node_command
 from galafed.flower.keys import make_certificates, make_node_key
 from galafed.flower.register import connected, register
 from galafed.flower.runtimes import Federated, Loopback, Simulation
@@ -118,7 +118,7 @@ def test_a_large_message_goes_there_and_back_whole(running: Running) -> None:
     big = os.urandom(103_000_000)
     heard: dict[str, Any] = {}
     try:
-        relay.send({"echo": big}, 120, heard.__setitem__)
+        relay.send({"echo": big}, 120, heard.__setitem__, len(big))
     finally:
         relay.close()
     assert heard["echo"] == big
@@ -224,7 +224,7 @@ def test_supernodes_of_flower_keep_a_worker_warm(tmp_path: Path) -> None:
     try:
         for sequence in (1, 2):
             ping = wire.encode(wire.Request("run", "attempt", sequence, wire.Ping()))
-            relay.send({"hand": ping}, 90, lambda name, answer: seen.append(answer))
+            relay.send({"hand": ping}, 90, lambda name, answer: seen.append(answer), 2**20)
             seen.append(subprocess.run(["pgrep", "-f", "galafed.flower.worker"], capture_output=True, text=True).stdout)
     finally:
         relay.close()
@@ -234,7 +234,7 @@ def test_supernodes_of_flower_keep_a_worker_warm(tmp_path: Path) -> None:
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path, running: Running) -> None:
     with pytest.raises(ConfigError, match=r"federation\.toml"):
-        read_federation(tmp_path)
+        FlowerFolder.read(tmp_path)
     with pytest.raises(ConfigError, match="exists already"):
         make_federation(tmp_path, ["hand"], "type")
     for private in ("server/server.key", "sites/hand/node.key"):

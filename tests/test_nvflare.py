@@ -19,6 +19,8 @@ from galafed.flare.connection import try_connection
 from galafed.flare.kits import make_federation
 from galafed.runs.runner import start
 from galafed.sites.processes import answers
+from giveaways import seen
+from packets import captured_on_loopback
 
 SOURCES = ("bright", "dark", "faint")
 TARGET = "noisy"
@@ -59,11 +61,15 @@ def test_a_killed_worker_costs_time_and_nothing_else_and_strangers_are_not_let_i
     _no_certificate(address, deployment)
     _certificate_of_another_authority(address, tmp_path)
     assert not [text for text, problem in try_connection(deployment.federation.kit("dark"), "dark") if problem]
-    deployment.wait_for("dark", "train", 2)
-    deployment.kill_worker("dark")
-    assert deployment.ends() == 0, deployment.said()
+    with captured_on_loopback(address[1], address[1] + 1) as capture:
+        deployment.wait_for("dark", "train", 2)
+        deployment.kill_worker("dark")
+        assert deployment.ends() == 0, deployment.said()
     assert deployment.digest() == alone(tmp_path)
     assert [line["failures"] for line in deployment.metrics()] == [[], []]
+    if capture is not None:  # only where one may look; what passes by a tap is searched everywhere
+        assert len(capture.content) > 200_000, "a round's models, at least"
+        assert not seen(capture.content)
 
 
 def _wait_until(true: Callable[[], bool], seconds: float = 60) -> None:

@@ -17,7 +17,7 @@ from galafed.benchmarks.toy import Toy
 from galafed.config import resolve
 from galafed.errors import ConfigError
 from galafed.flare.connection import try_connection
-from galafed.flare.kits import make_federation, read_federation
+from galafed.flare.kits import FlareFolder, make_federation
 from galafed.runs.runner import start
 from galafed.sites.settings import read_settings
 
@@ -40,7 +40,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_federation_has_a_kit_for_everyone_and_keys_are_their_owners_alone(made: Path) -> None:
-    federation = read_federation(made / "fed")
+    federation = FlareFolder.read(made / "fed")
     assert federation.sites == ("bright", "dark", "noisy")
     for kit in (federation.server, federation.admin, *map(federation.kit, federation.sites)):
         assert (kit / "startup").is_dir()

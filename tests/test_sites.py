@@ -454,10 +454,11 @@ def test_a_silent_site_costs_one_time_out_and_then_a_probe(tmp_path: Path) -> No
     asked: list[tuple[str, float]] = []
 
     class Slow(Wire):
-        def send(self, requests: Mapping[str, bytes], timeout: float | None, arrived: Any) -> None:
+        def send(self, requests: Mapping[str, bytes], timeout: float | None, arrived: Any, largest: int) -> None:
             if "dark" in requests:
                 asked.append((type(wire.decode_request(requests["dark"]).body).__name__, timeout or 0.0))
-            super().send({name: request for name, request in requests.items() if name != "dark"}, timeout, arrived)
+            others = {name: request for name, request in requests.items() if name != "dark"}
+            super().send(others, timeout, arrived, largest)
 
     made = config(rounds=1, timeout=50.0)
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from safetensors.torch import save
 
 from galafed.messages import Failure, Held, Reply
-from galafed.model import State, weighted_mean
-from galafed.sites import wire
+from galafed.model import State, StateError, check_shapes, schema_of, size_of, weighted_mean
+from galafed.sites import packing, wire
 from galafed.tasks import align, centroids, evaluate, train
 
 NAMES = st.text(alphabet=st.characters(blacklist_characters="|", blacklist_categories=("Cs",)), min_size=1, max_size=8)
@@ -236,3 +236,54 @@ def test_every_task_of_the_project_can_be_asked_for_by_name() -> None:
         found = wire.decode_request(wire.encode(wire.Request("r", "x", 1, wire.Ask(0, task, {})))).body
         assert isinstance(found, wire.Ask)
         assert found.task.work.modules == task.work.modules
+
+
+def test_shapes_and_sizes_of_an_answer_in_a_file_are_told_without_reading_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = {"a": torch.ones(3, 4), "n": torch.tensor(7)}
+    path = tmp_path / "answer"
+    path.write_bytes(wire.encode(wire.Answer("r", "a", 1, "s", Reply("s", {"x": state}, {}, seconds=0))))
+    body = wire.decode_answer(path).body
+    assert isinstance(body, Reply)
+    found = body.parts["x"]
+    reads: list[str] = []
+    read = type(found).__getitem__
+    monkeypatch.setattr(type(found), "__getitem__", lambda self, name: reads.append(name) or read(self, name))
+    assert schema_of(found) == schema_of(state)
+    assert body.size == size_of({"x": state})
+    check_shapes(found, schema_of(state), "s", dtype=torch.float32)
+    with pytest.raises(StateError, match="has shape"):
+        check_shapes(found, schema_of({"a": torch.ones(3, 5), "n": torch.tensor(7)}), "s")
+    assert not reads
+    assert torch.equal(found["a"], state["a"])
+    assert reads == ["a"]
+
+
+@pytest.mark.parametrize("shape", [(7, 5), (35,), (1, 35), (5, 7, 1), ()])
+def test_a_sum_in_blocks_has_the_bits_of_the_whole_from_files_as_from_memory(
+    shape: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = torch.Generator().manual_seed(0)
+    states = {name: {"w": torch.randn(shape, generator=draw)} for name in "abc"}
+    weights = {"a": 0.2, "b": 1.7, "c": 0.4}
+    whole = weighted_mean(states, weights)["w"]
+    files = {}
+    for name, state in states.items():
+        path = tmp_path / name
+        path.write_bytes(wire.encode(wire.Answer("r", "a", 1, name, Reply(name, {"x": state}, {}, seconds=0))))
+        body = wire.decode_answer(path).body
+        assert isinstance(body, Reply)
+        files[name] = body.parts["x"]
+    monkeypatch.setattr("galafed.model.BLOCK", 10)
+    for some in (states, files):
+        mean = weighted_mean(some, weights)["w"]
+        assert mean.shape == whole.shape
+        assert torch.equal(mean, whole)
+
+
+def test_a_large_message_has_the_same_bytes_as_a_small_one_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    tensors = {"x|w": torch.randn(40, 30), "x|n": torch.tensor(3), "y|e": torch.zeros(0, 2)}
+    small = packing.packed(tensors, {"about": "it"})
+    monkeypatch.setattr(packing, "LARGE", 100)
+    assert packing.packed(tensors, {"about": "it"}) == small == save(tensors, {"about": "it"})

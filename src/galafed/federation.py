@@ -229,7 +229,7 @@ class Federation:
                 round_number=job.round,
                 task=job.task.name,
                 direction=direction,
-                content=None,
+                sha256=None,
                 tensors=shapes,
                 size=size,
                 numbers=numbers,

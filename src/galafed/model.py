@@ -20,6 +20,9 @@ State = dict[str, "torch.Tensor"]
 Schema = dict[str, tuple[tuple[int, ...], bool]]
 """Of each tensor: its shape, and whether it holds floating point numbers."""
 
+BLOCK = 2**19
+"""Numbers of a tensor that are added up at a time."""
+
 Variance = Literal["linear", "mixture"]
 
 
@@ -88,7 +91,7 @@ def weighted_mean(states: Mapping[str, State], weights: Mapping[str, float], *, 
         if not floating:
             mean[name] = torch.stack(list(values())).amax(dim=0)
             continue
-        mean[name] = _sum(values(), weigh)
+        mean[name] = _sum_in_blocks(states, clients, name, weigh)
         if variance == "mixture" and name.endswith("running_var"):
             means = [value.double() for value in _each(states, clients, name.replace("running_var", "running_mean"))]
             second = _sum((v.double() + m**2 for v, m in zip(values(), means, strict=True)), weigh)
@@ -99,6 +102,31 @@ def weighted_mean(states: Mapping[str, State], weights: Mapping[str, float], *, 
 def _each(states: Mapping[str, State], clients: Iterable[str], name: str) -> Iterator[torch.Tensor]:
     """One tensor of each client, one at a time: a state may be read from a file as it is used."""
     return (states[client][name] for client in clients)
+
+
+def _sum_in_blocks(states: Mapping[str, State], clients: list[str], name: str, weights: list[float]) -> torch.Tensor:
+    """Σ w v of one tensor, some rows at a time: of a large one, a sum in float64 would take as much room as five."""
+    first = outline(states[clients[0]])[name]
+    shape, at_once = first.shape, max(1, BLOCK // max(1, math.prod(first.shape[1:])))
+    if first.device.type != "cpu" or not shape or shape[0] <= at_once:  # an accelerator would wait for every block
+        return _sum(_each(states, clients, name), weights)
+    mean: torch.Tensor | None = None
+    for start in range(0, shape[0], at_once):
+        rows = slice(start, start + at_once)
+        block = _sum((_rows(states[client], name, rows) for client in clients), weights)
+        if mean is None:
+            mean = torch.empty(shape, dtype=block.dtype, device=block.device)
+        mean[rows] = block
+    if mean is None:
+        raise StateError(f"{name!r} has no rows")
+    return mean
+
+
+def _rows(state: State, name: str, rows: slice) -> torch.Tensor:
+    """Some rows of a tensor; of one that waits in a file nothing else is read."""
+    read = getattr(state, "rows", None)
+    found: torch.Tensor = read(name, rows) if read is not None else state[name][rows]
+    return found
 
 
 def _sum(values: Iterable[torch.Tensor], weights: Iterable[float]) -> torch.Tensor:
@@ -144,7 +172,13 @@ def _is_statistic(name: str) -> bool:
 
 def schema_of(state: State) -> Schema:
     """Names, shapes and kinds of number of a state."""
-    return {name: (tuple(value.shape), value.is_floating_point()) for name, value in state.items()}
+    return {name: (tuple(value.shape), value.is_floating_point()) for name, value in outline(state).items()}
+
+
+def outline(state: Mapping[str, torch.Tensor]) -> Mapping[str, torch.Tensor]:
+    """A state for whoever only looks at names, shapes and kinds of number: one that waits in a file is not read."""
+    found: Mapping[str, torch.Tensor] = getattr(state, "outline", state)
+    return found
 
 
 def check(state: Mapping[str, torch.Tensor], schema: Schema, client: str, *, dtype: torch.dtype | None = None) -> None:
@@ -158,6 +192,7 @@ def check_shapes(
     state: Mapping[str, torch.Tensor], schema: Schema, client: str, *, dtype: torch.dtype | None = None
 ) -> None:
     """Refuse a state with a missing, unknown or misshapen tensor."""
+    state = outline(state)
     missing, extra = schema.keys() - state.keys(), state.keys() - schema.keys()
     if missing or extra:
         what = f"lacks {min(missing)!r}" if missing else f"has an unknown tensor {min(extra)!r}"
@@ -208,7 +243,7 @@ def _numbers(scalars: list[torch.Tensor]) -> list[float]:
 
 def size_of(states: Mapping[str, State]) -> int:
     """Bytes of all tensors."""
-    return sum(value.numel() * value.element_size() for state in states.values() for value in state.values())
+    return sum(value.numel() * value.element_size() for state in states.values() for value in outline(state).values())
 
 
 def digest(states: Mapping[str, State]) -> str:

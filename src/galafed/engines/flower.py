@@ -6,11 +6,10 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import IO, TYPE_CHECKING, ClassVar
 
 from galafed.engines.base import engines
 from galafed.engines.remote import Remote
-from galafed.errors import ConfigError
 from galafed.sites.extras import require
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ class Flower(Remote):
     summary: ClassVar[str] = "sites on Flower, simulated or real (--federation FOLDER, or loopback); galafed[flower]"
     probe_seconds: ClassVar[float] = 10.0
     _asked_all = False
+    _alone: IO[str] | None = None
 
     def connect(self) -> Transport:
         """Flower is started or found, and its nodes have a while to connect."""
@@ -46,7 +46,7 @@ class Flower(Remote):
         return relay
 
     def _runtime(self) -> Runtime:
-        from galafed.flower.folder import read_federation
+        from galafed.flower.folder import FlowerFolder
         from galafed.flower.runtimes import Federated, Loopback, Simulation
 
         config = self.config
@@ -54,18 +54,18 @@ class Flower(Remote):
             return Simulation(config.sources, config.target, self._state(), threads=config.threads)
         if config.federation in LOOPBACK:
             return Loopback(config.sources, config.target, self._state(), supernodes=LOOPBACK[config.federation])
-        federation = read_federation(Path(config.federation))
-        if strangers := {*config.sources, config.target} - set(federation.sites):
-            raise ConfigError(
-                f"{config.federation} has no site called {min(strangers)!r}; it has {', '.join(federation.sites)}"
-            )
+        federation = FlowerFolder.read(Path(config.federation))
+        federation.require((*config.sources, config.target))
         return Federated(federation, config.sources, config.target)
 
     def _state(self) -> Path:
-        """Where the sites of a temporary federation keep what a resumed run needs."""
+        """Where the sites of a temporary federation keep what a resumed run needs; one run at a time has it."""
         from galafed.benchmarks.store import cache_folder
+        from galafed.sites.temporary import hold
 
-        return cache_folder() / "sites" / self.config.hash()[:16]
+        folder = cache_folder() / "sites" / self.config.hash()[:16]
+        self._alone = self._alone or hold(folder)
+        return folder
 
     def dispatch(
         self, jobs: Sequence[Job], timeout: float | None, progress: Callable[[int], None]
@@ -79,6 +79,9 @@ class Flower(Remote):
         super().close()
         if self._asked_all and self.config.federation in ("", *LOOPBACK):
             shutil.rmtree(self._state(), ignore_errors=True)
+        if self._alone is not None:
+            self._alone.close()
+            self._alone = None
 
 
 @contextmanager

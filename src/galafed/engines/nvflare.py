@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from galafed.engines.base import engines
 from galafed.engines.remote import Remote
-from galafed.errors import ConfigError
 from galafed.sites.extras import require
 
 if TYPE_CHECKING:
@@ -32,16 +31,13 @@ class NVFlare(Remote):
         return relay
 
     def _coordinator(self) -> Coordinator:
-        from galafed.flare.kits import read_federation
+        from galafed.flare.kits import FlareFolder
         from galafed.flare.runtime import Coordinator, Temporary
 
         config = self.config
         if not config.federation:
             return Temporary(config.sources, config.target, self.notice)
-        federation = read_federation(Path(config.federation))
+        federation = FlareFolder.read(Path(config.federation))
         needed = (*config.sources, config.target)
-        if strangers := set(needed) - set(federation.sites):
-            raise ConfigError(
-                f"{config.federation} has no site called {min(strangers)!r}; it has {', '.join(federation.sites)}"
-            )
+        federation.require(needed)
         return Coordinator(federation, needed, self.notice)

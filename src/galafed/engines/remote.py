@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from galafed.errors import ConfigError
 from galafed.federation import Engine
 from galafed.messages import Failure, Held, Job, Reply
-from galafed.sites.ledger import Direction, entry
+from galafed.sites.ledger import Direction, entry, facts_of
 
 if TYPE_CHECKING:
     from galafed.config import Run
@@ -54,11 +54,12 @@ Arrived = Callable[[str, "bytes | Path | Failure"], None]
 class Transport(Protocol):
     """Carries bytes to named sites and back."""
 
-    def send(self, requests: Mapping[str, bytes], timeout: float | None, arrived: Arrived) -> None:
+    def send(self, requests: Mapping[str, bytes], timeout: float | None, arrived: Arrived, largest: int) -> None:
         """Send every site its request and tell `arrived` each answer as it comes, from any thread, in any order.
 
         Returns when all have answered or the time is over. A site that cannot be reached is told as a `Failure`, or not
-        at all. An answer may come as a file, which then belongs to the receiver.
+        at all. An answer may come as a file, which then belongs to the receiver; one of more than `largest` bytes is a
+        failure, and as little of it as possible is taken in.
         """
 
     def close(self) -> None:
@@ -162,16 +163,17 @@ class Remote(Engine):
         if not jobs:
             return {}
         sequence = self._next()
-        encoded: dict[tuple[object, ...], bytes] = {}
+        encoded: dict[tuple[object, ...], tuple[bytes, dict[str, Any]]] = {}
         requests = {}
         for job in jobs:
             key = (id(job.task), *((n, s.tag if isinstance(s, Held) else id(s)) for n, s in job.payload.items()))
             key = (*key, *sorted(job.tags.items()))
             if key not in encoded:
                 body = wire.Ask(job.round, job.task, job.payload, job.tags)
-                encoded[key] = wire.encode(wire.Request(self._run, self._attempt, sequence, body))
-            requests[job.client] = encoded[key]
-            self._write_down(job, "in", encoded[key])
+                content = wire.encode(wire.Request(self._run, self._attempt, sequence, body))
+                encoded[key] = content, facts_of(content)
+            requests[job.client], facts = encoded[key]
+            self._write_down(job, "in", facts)
         encoded.clear()
         heard = self._exchange(requests, deadline, progress, {job.client: job for job in jobs})
         answers: dict[str, Reply | Failure] = {}
@@ -218,7 +220,8 @@ class Remote(Engine):
         if self._transport is None:
             raise RuntimeError("the engine is closed")
         before = getattr(self._transport, "delayed", 0.0)
-        self._transport.send(requests, min(deadline.left(), most), arrived)
+        largest = max((self._largest(job) for job in jobs.values()), default=ROOM) if jobs else ROOM
+        self._transport.send(requests, min(deadline.left(), most), arrived, largest)
         deadline.extend(getattr(self._transport, "delayed", 0.0) - before)
         with lock:
             closed = True
@@ -233,7 +236,7 @@ class Remote(Engine):
             if isinstance(content, bytes) and SPOOLED < len(content) <= largest:
                 content = self._to_file(content)
             if job is not None and wire.header_of(content).get("sequence") == sequence:
-                self._write_down(job, "out", content)
+                self._write_down(job, "out", facts_of(content))
             answer = wire.decode_answer(content, largest)
         except wire.WireError as error:
             _discard(content)
@@ -253,22 +256,14 @@ class Remote(Engine):
         path.write_bytes(content)
         return path
 
-    def _write_down(self, job: Job, direction: Direction, content: bytes | Path) -> None:
-        from galafed.sites import wire
-
-        header = wire.header_of(content)
-        size = content.stat().st_size if isinstance(content, Path) else len(content)
+    def _write_down(self, job: Job, direction: Direction, facts: Mapping[str, Any]) -> None:
         line = entry(
             site=job.client,
             round_number=job.round,
             task=job.task.name,
             direction=direction,
-            content=content,
-            tensors=wire.tensors_of(content),
-            size=size,
             sequence=self._sequence,
-            numbers=header.get("metrics", {}),
-            note=header.get("reason", ""),
+            **facts,
         )
         self.books.write(line | {"attempt": self._attempt})
 

@@ -8,6 +8,7 @@ both sides show a certificate of the federation's authority, and a site can only
 from __future__ import annotations
 
 import contextlib
+import io
 import secrets
 import socket
 import ssl
@@ -17,12 +18,13 @@ from typing import Any
 
 from galafed.flare.kits import SERVER
 from galafed.sites import frames
+from galafed.sites.relay import too_large
 
 LARGE = 2**16
 """Payloads of more bytes than this take the line of their own."""
-LARGEST = 2**31
-"""No answer has more bytes."""
 PIECE = 2**20
+HANDSHAKE = 20.0
+"""Seconds in which whoever connects has to show a certificate."""
 IDLE = 600.0
 """Seconds after which a connection that says nothing is closed."""
 
@@ -35,17 +37,18 @@ class Depot:
         self._spool = spool
         self._lock = threading.Lock()
         self._offered: dict[str, bytes] = {}
-        self._open: set[str] = set()
+        self._open: dict[str, int] = {}
         self._arrived: dict[tuple[str, str], Path] = {}
+        self._refused: dict[tuple[str, str], str] = {}
         self._listener = _listen(host, port)
         self.port = int(self._listener.getsockname()[1])
         threading.Thread(target=self._serve, daemon=True).start()
 
-    def question(self) -> str:
-        """Begin a question: from now on its answers may be left."""
+    def question(self, largest: int) -> str:
+        """Begin a question: from now on its answers may be left, each of at most so many bytes."""
         token = secrets.token_hex(16)
         with self._lock:
-            self._open.add(token)
+            self._open[token] = largest
         return token
 
     def offer(self, content: bytes) -> str:
@@ -60,10 +63,16 @@ class Depot:
         with self._lock:
             return self._arrived.pop((question, site), None)
 
+    def refused(self, question: str, site: str) -> str:
+        """Why the answer of a site was not taken in, or nothing."""
+        with self._lock:
+            return self._refused.get((question, site), "")
+
     def end(self, question: str, tokens: list[str]) -> None:
         """End a question: nothing of it is kept, and what comes late is refused."""
         with self._lock:
-            self._open.discard(question)
+            self._open.pop(question, None)
+            self._refused = {key: reason for key, reason in self._refused.items() if key[0] != question}
             for token in tokens:
                 self._offered.pop(token, None)
             left = [self._arrived.pop(key) for key in list(self._arrived) if key[0] == question]
@@ -87,23 +96,31 @@ class Depot:
     def _attend(self, line: socket.socket) -> None:
         """One connection, for as long as it lasts; whoever has no certificate of ours gets no further than that."""
         with line, contextlib.suppress(OSError, EOFError, ValueError, KeyError):
-            line.settimeout(IDLE)
+            line.settimeout(HANDSHAKE)
             with self._context.wrap_socket(line, server_side=True) as secure:
                 site = _name(secure)
+                secure.settimeout(IDLE)
                 while True:
-                    header, _ = frames.receive(secure)
+                    header, _ = frames.receive(secure, largest=0)  # a site announces what it has before it sends it
                     if "get" in header:
-                        with self._lock:
-                            content = self._offered.get(str(header["get"]))
-                        frames.send(secure, {}, [] if content is None else [content])
+                        self._hand_out(secure, str(header["get"]))
                     else:
                         self._store(secure, str(header["put"]), site, int(header["size"]))
+
+    def _hand_out(self, line: ssl.SSLSocket, token: str) -> None:
+        """Send a request; a thread that waits for the next one must not keep this one in memory."""
+        with self._lock:
+            content = self._offered.get(token)
+        frames.send(line, {}, [] if content is None else [content])
 
     def _store(self, line: ssl.SSLSocket, question: str, site: str, size: int) -> None:
         """Write an answer into a file as it comes; a second one replaces the first."""
         with self._lock:
-            welcome = question in self._open and 0 <= size <= LARGEST
-        frames.send(line, {"welcome": welcome})
+            largest = self._open.get(question, -1)
+            if reason := too_large(size, largest):
+                self._refused[question, site] = reason
+        welcome = 0 <= size <= largest
+        frames.send(line, {"welcome": welcome, "largest": largest})
         if not welcome:
             return
         path = self._spool / f"{secrets.token_hex(8)}.safetensors"
@@ -133,6 +150,7 @@ class Errand:
         self._line: ssl.SSLSocket | None = None
         self._port = 0
         self._lock = threading.Lock()
+        self._room = io.BytesIO()
 
     def fetch(self, port: int, token: str) -> bytes:
         """A request by its token."""
@@ -140,10 +158,24 @@ class Errand:
             line = self._connected(port)
             with self._hanging_up_on_error():
                 frames.send(line, {"get": token})
-                _, bodies = frames.receive(line)
-        if not bodies:
-            raise OSError("the request is no longer kept; the question was ended")
-        return bytes(bodies[0])
+                _, sizes = frames.receive_header(line)
+                if sizes:
+                    return self._received(line, sizes[0])
+        raise OSError("the request is no longer kept; the question was ended")
+
+    def _received(self, line: ssl.SSLSocket, size: int) -> bytes:
+        """Bytes in the room of those before them, which the kernel need not find and clear again.
+
+        What is handed out is never written over: where somebody still has the bytes before, `BytesIO` makes new room.
+        """
+        self._room.seek(0, io.SEEK_END)
+        if self._room.tell() < size:
+            self._room.seek(size - 1)
+            self._room.write(b"\0")
+        self._room.truncate(size)
+        with self._room.getbuffer() as room:
+            frames.fill(line, room)
+        return self._room.getvalue()
 
     def leave(self, port: int, question: str, content: bytes) -> None:
         """An answer to an open question."""
@@ -156,6 +188,8 @@ class Errand:
                     line.sendall(content)
                     frames.receive(line)
                     return
+        if int(welcome.get("largest", -1)) >= 0:
+            raise OSError(f"the answer has {len(content)} bytes; at most {welcome['largest']} are accepted")
         raise OSError("the answer is no longer wanted; the question was ended")
 
     def close(self) -> None:
@@ -224,11 +258,9 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _copy(line: ssl.SSLSocket, file: Any, size: int) -> None:
-    buffer = bytearray(PIECE)
-    view = memoryview(buffer)
+    room = memoryview(bytearray(min(size, PIECE)))
     while size:
-        got = line.recv_into(view[: min(size, PIECE)])
-        if not got:
-            raise EOFError("the connection was closed")
-        file.write(view[:got])
-        size -= got
+        piece = room[: min(size, PIECE)]
+        frames.fill(line, piece)  # TLS hands out 16 kB at a time, which would be as many writes
+        file.write(piece)
+        size -= len(piece)

@@ -7,63 +7,36 @@ import os
 import re
 import shutil
 import subprocess
-import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tomli_w
-
 from galafed.errors import ConfigError
 from galafed.runs.files import new_folder
+from galafed.sites.federation_folder import FederationFolder, check_new
 from galafed.sites.processes import BIN
 
-SETTINGS = "federation.toml"
 ADMIN = "admin@galafed.org"
 ORGANISATION = "galafed"
 SERVER = "server"
 NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}"
 """What FLARE accepts as the name of a site."""
-STREAMING = {
-    "streaming_chunk_size": 2**23,
-    "streaming_window_size": 2**27,
-    "streaming_ack_interval": 2**25,
-    "allow_adhoc_conns": False,
-}
-"""Large messages in large pieces, and every connection from a site to the server's one port."""
+MESSAGES = {"streaming_max_blob_size": 2**24, "allow_adhoc_conns": False}
+"""Large payloads take a line of their own, so a large message is nobody's who means well: it is refused before there is
+room for it. Every connection of FLARE's goes from a site to the server's one port."""
 ALLOWED = ("nvflare.collab.runtime.", "galafed.flare.")
 """Classes that a job may name: FLARE's own bridge, and ours, which are installed and not sent along."""
 
 
-@dataclass(frozen=True)
-class FlareFolder:
-    """Where the server is, and who belongs to the federation."""
+class FlareFolder(FederationFolder):
+    """A federation on FLARE; its parties' kits are as FLARE makes them."""
 
-    path: Path
-    host: str
-    port: int
-    sites: tuple[str, ...]
-    target: str
-
-    @property
-    def address(self) -> str:
-        """The server as HOST:PORT."""
-        return f"{self.host}:{self.port}"
-
-    @property
-    def server(self) -> Path:
-        """The server's kit."""
-        return self.path / "server"
+    engine = "nvflare"
 
     @property
     def admin(self) -> Path:
         """The kit of whoever starts runs."""
         return self.path / "admin"
-
-    def kit(self, site: str) -> Path:
-        """What a site needs, and nobody else should have."""
-        return self.path / "sites" / site
 
 
 def make_federation(
@@ -75,12 +48,9 @@ def make_federation(
     for name in names:
         if not re.fullmatch(NAME, name) or name == SERVER:
             raise ConfigError(f"a site cannot be called {name!r}: letters, digits, dashes and underscores, at most 63")
-    if len(set(names)) < len(names):
-        raise ConfigError(f"a site is named twice in {', '.join(names)}; the target is one of its own")
     if not sources:
         raise ConfigError("name at least one site besides the target")
-    if path.exists():
-        raise ConfigError(f"{path} exists already: name a new folder, or remove it")
+    check_new(path, names)
     with new_folder(path) as temporary:
         os.chmod(temporary, 0o700)
         made = _provision(temporary / "authority", names, host, port)
@@ -92,22 +62,9 @@ def make_federation(
             _settle(temporary / "sites" / name, {})
         shutil.rmtree(made)
         _settle(temporary / "server", {"path": str(path / "server")})
-        settings = {"engine": "nvflare", "host": host, "port": port, "sites": list(names), "target": target}
-        (temporary / SETTINGS).write_text(tomli_w.dumps(settings))
+        FlareFolder(temporary, host, port, names, target).write()
         _tighten(temporary)
-    return read_federation(path)
-
-
-def read_federation(path: Path) -> FlareFolder:
-    """The federation in a folder."""
-    try:
-        values = tomllib.loads((path / SETTINGS).read_text(encoding="utf-8"))
-        sites, target = tuple(values["sites"]), str(values["target"])
-        return FlareFolder(path.resolve(), str(values["host"]), int(values["port"]), sites, target)
-    except (OSError, ValueError, KeyError, TypeError):
-        raise ConfigError(
-            f"{path} is no folder of a federation (no readable {SETTINGS}); 'gala federation init' makes one"
-        ) from None
+    return FlareFolder.read(path)
 
 
 def kit_server(kit: Path, name: str) -> str:
@@ -171,7 +128,7 @@ def _settle(kit: Path, server: Mapping[str, str]) -> None:
             if part["id"] == "job_manager":
                 part["args"]["uri_root"] = str(storage / "jobs")
     (kit / "local" / "resources.json").write_text(json.dumps(resources, indent=1))
-    (kit / "local" / "comm_config.json").write_text(json.dumps(STREAMING, indent=1))
+    (kit / "local" / "comm_config.json").write_text(json.dumps(MESSAGES, indent=1))
     shutil.copy(kit / "local" / "authorization.json.default", kit / "local" / "authorization.json")
     # FLARE writes a log of its own in the kit; what goes to the console is kept by whoever starts it.
     shutil.copy(kit / "local" / "log_config.json.default", kit / "local" / "log_config.json")

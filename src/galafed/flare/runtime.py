@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -16,7 +14,9 @@ from galafed.flare.depot import Depot
 from galafed.flare.kits import ADMIN, FlareFolder, make_federation
 from galafed.flare.parties import HEARTBEAT, environment, server_command, site_command
 from galafed.sites.processes import Processes, answers, free_port
+from galafed.sites.temporary import TemporaryFolder
 
+PREFIX = "galafed-flare-"
 START = 60.0
 """Seconds the server has to come up."""
 GATHER = 45.0
@@ -37,7 +37,8 @@ class Coordinator:
 
     def __init__(self, federation: FlareFolder, needed: Sequence[str], notice: Callable[[str], None]) -> None:
         self.federation = federation
-        self.folder = Path(tempfile.mkdtemp(prefix="galafed-flare-"))
+        self._own = TemporaryFolder(PREFIX)
+        self.folder = self._own.path
         self.processes = Processes(federation.server / "logs")
         self._needed = tuple(needed)
         self._notice = notice
@@ -132,7 +133,7 @@ class Coordinator:
         """End the server, and with it the job; the sites wait for the next one."""
         self.depot.close()
         self.processes.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._own.close()
 
 
 class Temporary(Coordinator):
@@ -141,8 +142,8 @@ class Temporary(Coordinator):
     patience = GATHER_OWN
 
     def __init__(self, sources: Sequence[str], target: str, notice: Callable[[str], None]) -> None:
-        whole = Path(tempfile.mkdtemp(prefix="galafed-flare-"))
-        self._whole = whole
+        self._whole = TemporaryFolder(PREFIX)
+        whole = self._whole.path
         federation = make_federation(whole / "federation", sources, target, port=free_port())
         super().__init__(federation, federation.sites, notice)
         for name in federation.sites:
@@ -153,7 +154,7 @@ class Temporary(Coordinator):
 
     def close(self) -> None:
         super().close()
-        shutil.rmtree(self._whole, ignore_errors=True)
+        self._whole.close()
 
 
 def write_trusting(path: Path, name: str, role: str, kit: Path) -> None:

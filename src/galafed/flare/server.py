@@ -14,6 +14,7 @@ from nvflare.collab import collab
 
 from galafed.flare.ending import end_with_parent
 from galafed.sites import frames
+from galafed.sites.relay import too_large
 
 
 class JobLost(Exception):
@@ -61,13 +62,14 @@ class Exchange:
         requests = [bytes(body) for body in bodies]
         del bodies
         asked = [
-            self._threads.submit(self._ask, name, requests[place], timeout) for name, place in header["sites"].items()
+            self._threads.submit(self._ask, name, requests[place], timeout, int(header["largest"]))
+            for name, place in header["sites"].items()
         ]
         del requests
         for each in asked:
             each.result()
 
-    def _ask(self, name: str, request: bytes, timeout: float) -> None:
+    def _ask(self, name: str, request: bytes, timeout: float, largest: int) -> None:
         if name not in self._sites:
             self._tell({"site": name, "kind": "absent", "reason": "it was not connected when the sites were gathered"})
             return
@@ -81,7 +83,9 @@ class Exchange:
             reason = f"no answer came within {timeout:.0f} s" if late else _words(error)
             self._tell({"site": name, "kind": "late" if late else "lost", "reason": reason})
             return
-        if isinstance(answer, bytes):
+        if isinstance(answer, bytes) and (reason := too_large(len(answer), largest)):
+            self._tell({"site": name, "kind": "invalid", "reason": reason})
+        elif isinstance(answer, bytes):
             self._tell({"site": name}, [answer])
         else:
             self._tell({"site": name, "kind": "invalid", "reason": f"it answered with {type(answer).__name__}"})

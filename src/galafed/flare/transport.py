@@ -11,6 +11,9 @@ from galafed.flare.runtime import Coordinator
 from galafed.messages import Failure
 from galafed.sites.relay import Arrived, Relay
 
+SMALL = 2 * LARGE
+"""Bytes of the largest message that FLARE carries for us."""
+
 
 class FlareRelay(Relay):
     """A relay that has the job started anew when a site that fell silent is connected: it was started again.
@@ -22,14 +25,14 @@ class FlareRelay(Relay):
         super().__init__(make, "FLARE")
         self._missed: frozenset[str] = frozenset()
 
-    def send(self, requests: Mapping[str, bytes], timeout: float | None, arrived: Arrived) -> None:
+    def send(self, requests: Mapping[str, bytes], timeout: float | None, arrived: Arrived, largest: int) -> None:
         """As any relay; a site that is silent for the second time and yet connected is asked in a new job."""
         self.open()
         coordinator = self._runtime
         if not isinstance(coordinator, Coordinator):
             raise TypeError("a relay of FLARE needs its coordinator")
         depot = coordinator.depot
-        question = depot.question()
+        question = depot.question(largest)
         table = {"port": depot.port, "question": question}
         bodies = {id(request): request for request in requests.values()}  # a broadcast is kept once
         offered = {key: depot.offer(body) for key, body in bodies.items() if len(body) > LARGE}
@@ -48,14 +51,14 @@ class FlareRelay(Relay):
 
         try:
             messages = {name: wrapped[id(request)] for name, request in requests.items()}
-            super().send(messages, timeout, told)
+            super().send(messages, timeout, told, SMALL)
             again = failures.keys() & self._missed
             self._missed = (self._missed - requests.keys()) | failures.keys()
             if again and (back := coordinator.connected(frozenset(again))):
                 self._hang_up()
                 for name in back:
                     del failures[name]
-                super().send({name: messages[name] for name in back}, timeout, told)
+                super().send({name: messages[name] for name in back}, timeout, told, SMALL)
                 self._missed = self._missed - (back - failures.keys())
         finally:
             depot.end(question, list(offered.values()))
@@ -72,6 +75,8 @@ class FlareRelay(Relay):
             table, body = unwrap(content)
         except ValueError:
             return Failure(name, "", "invalid", "its answer is no message of ours")
+        if reason := coordinator.depot.refused(question, name):
+            return Failure(name, "", "invalid", reason)
         if "trouble" in table:
             return Failure(name, "", "lost", str(table["trouble"]))
         if not table.get("left"):

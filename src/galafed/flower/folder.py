@@ -6,16 +6,15 @@ import os
 import re
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import tomli_w
 
 from galafed.errors import ConfigError
 from galafed.runs.files import new_folder
+from galafed.sites.federation_folder import FederationFolder, check_new
 from galafed.sites.settings import NAME
 
-SETTINGS = "federation.toml"
 KIT = "kit.toml"
 CONNECTION = "galafed"
 """The name of the SuperLink in Flower's own configuration file."""
@@ -23,34 +22,15 @@ CONNECTION = "galafed"
 Command = list[str | Path | int]
 
 
-@dataclass(frozen=True)
-class FlowerFolder:
-    """Where the SuperLink is, and who may connect to it."""
+class FlowerFolder(FederationFolder):
+    """A federation on Flower: its server is a SuperLink."""
 
-    path: Path
-    host: str
-    port: int
-    sites: tuple[str, ...]
-    target: str
-
-    @property
-    def address(self) -> str:
-        """The SuperLink as HOST:PORT."""
-        return f"{self.host}:{self.port}"
-
-    @property
-    def server(self) -> Path:
-        """What the server needs: its key is here."""
-        return self.path / "server"
+    engine = "flower"
 
     @property
     def home(self) -> Path:
         """Flower's own folder for the server's commands."""
         return self.server / "home"
-
-    def kit(self, site: str) -> Path:
-        """What a site needs, and nobody else should have."""
-        return self.path / "sites" / site
 
     def link_command(self) -> Command:
         """The SuperLink: TLS, and no node whose key is not registered."""
@@ -71,10 +51,7 @@ def make_federation(
     for name in names:
         if not re.fullmatch(NAME, name):
             raise ConfigError(f"a site cannot be called {name!r}: letters, digits, dots, dashes and underscores")
-    if len(set(names)) < len(names):
-        raise ConfigError(f"a site is named twice in {', '.join(names)}; the target is one of its own")
-    if path.exists():
-        raise ConfigError(f"{path} exists already: name a new folder, or remove it")
+    check_new(path, names)
     with new_folder(path) as temporary:
         folder = FlowerFolder(temporary, host, port, names, target)
         os.chmod(temporary, 0o700)
@@ -88,30 +65,14 @@ def make_federation(
             (kit / "ca.crt").write_bytes(authority)
             (kit / KIT).write_text(tomli_w.dumps({"engine": "flower", "name": name, "server": folder.address}))
         write_connection(folder.home, {"address": folder.address, "root-certificates": str(path / "server" / "ca.crt")})
-        settings = {"engine": "flower", "host": host, "port": port, "sites": list(names), "target": target}
-        (temporary / SETTINGS).write_text(tomli_w.dumps(settings))
-    return read_federation(path)
+        folder.write()
+    return FlowerFolder.read(path)
 
 
 def write_connection(home: Path, connection: dict[str, str | bool]) -> None:
     """Flower's own file about SuperLinks."""
     flower = {"superlink": {"default": CONNECTION, CONNECTION: connection}}
     (home / "config.toml").write_text(tomli_w.dumps(flower))
-
-
-def read_federation(path: Path) -> FlowerFolder:
-    """The federation in a folder."""
-    try:
-        values = tomllib.loads((path / SETTINGS).read_text(encoding="utf-8"))
-        sites, target = tuple(values["sites"]), str(values["target"])
-        made = FlowerFolder(path.resolve(), str(values["host"]), int(values["port"]), sites, target)
-    except (OSError, ValueError, KeyError, TypeError):
-        raise ConfigError(
-            f"{path} is no folder of a federation (no readable {SETTINGS}); 'gala federation init' makes one"
-        ) from None
-    if values.get("engine") != "flower":
-        raise ConfigError(f"{path} is a federation of the engine {values.get('engine')!r}: run it with that one")
-    return made
 
 
 def kit_server(kit: Path, name: str) -> str:

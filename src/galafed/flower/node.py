@@ -25,12 +25,13 @@ from flwr.app import Error, Message
 from flwr.common.constant import ErrorCode
 from flwr.proto.fleet_pb2 import DeactivateNodeRequest
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree, iterate_object_tree
-from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents, pull_objects, push_objects
+from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents, push_objects
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.fleet_http_connection import http_request_response
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
+from galafed.flower.patience import pull_pieces
 from galafed.flower.records import pack, unpack
 from galafed.flower.worker import Handler
 from galafed.runs.files import write_atomically
@@ -116,7 +117,7 @@ def _received(line: Any) -> Message | None:
     message, tree = found
     run = message.metadata.run_id
     names = [each.object_id for each in iterate_object_tree(tree)]
-    contents = pull_objects(names, pull_object_fn=partial(pull, run))
+    contents = pull_pieces(names, pull_object_fn=partial(pull, run))
     confirm(run, message.metadata.message_id)
     whole = cast(Message, inflate_object_from_contents(tree.object_id, contents))
     whole.metadata.__dict__["_message_id"] = tree.object_id

@@ -27,7 +27,7 @@ class GridTransport:
     def __init__(self, questions: GridQuestions) -> None:
         self._questions = questions
 
-    def send(self, requests: Mapping[str, bytes], timeout: float | None, arrived: Arrived) -> None:
+    def send(self, requests: Mapping[str, bytes], timeout: float | None, arrived: Arrived, largest: int) -> None:
         """Ask the sites."""
         self._questions.send(requests, timeout or 0.0, arrived)
 

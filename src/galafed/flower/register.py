@@ -15,7 +15,7 @@ from flwr.proto.control_pb2 import ListNodesRequest, RegisterNodeRequest
 from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 
-from galafed.flower.folder import FlowerFolder, read_federation
+from galafed.flower.folder import FlowerFolder
 
 
 @contextmanager
@@ -50,4 +50,4 @@ def connected(folder: FlowerFolder) -> set[str]:
 
 
 if __name__ == "__main__":
-    register(read_federation(Path(sys.argv[1])))
+    register(FlowerFolder.read(Path(sys.argv[1])))

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -29,8 +28,10 @@ from galafed.flower.folder import (
 )
 from galafed.flower.resident import socket_of
 from galafed.sites.processes import BIN, Processes, answers, free_port
+from galafed.sites.temporary import TemporaryFolder
 
 LINK = "superlink"
+PREFIX = "galafed-flower-"
 START = 60.0
 """Seconds a SuperLink has to come up."""
 
@@ -104,7 +105,8 @@ class Loopback(Federated):
     def __init__(self, sources: Sequence[str], target: str, state: Path, *, supernodes: bool = False) -> None:
         from galafed.sites.policy import EVERYTHING
 
-        self.folder = Path(tempfile.mkdtemp(prefix="galafed-flower-"))
+        self._own = TemporaryFolder(PREFIX)
+        self.folder = self._own.path
         federation = make_federation(self.folder / "federation", sources, target, port=free_port())
         super().__init__(federation, sources, target, database=False)
         state.mkdir(parents=True, exist_ok=True)
@@ -120,7 +122,7 @@ class Loopback(Federated):
     def close(self) -> None:
         """End the processes and remove their files."""
         super().close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._own.close()
 
 
 class Simulation(Link):
@@ -132,7 +134,8 @@ class Simulation(Link):
         self._options = f"num-supernodes={len(sources) + 1} client-resources-num-cpus={cores // self._workers}"
         sites: dict[str, str | int] = {"sources": ",".join(sources), "target": target}
         self._settings = sites | {"workspace": str(state), "workers": self._workers}
-        self.folder = Path(tempfile.mkdtemp(prefix="galafed-flower-"))
+        self._own = TemporaryFolder(PREFIX)
+        self.folder = self._own.path
         home, port = self.folder / "home", free_port()
         home.mkdir()
         write_connection(home, {"address": f"127.0.0.1:{port}", "insecure": True})
@@ -146,7 +149,7 @@ class Simulation(Link):
     def close(self) -> None:
         """End the processes and remove their files; Ray kills the workers, which therefore leave theirs behind."""
         super().close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._own.close()
         for number in range(self._workers):
             shutil.rmtree(socket_of(f"{self._settings['workspace']}/{number}").parent, ignore_errors=True)
 

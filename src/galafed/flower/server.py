@@ -9,8 +9,10 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from galafed.flower.grid import GridQuestions
+from galafed.flower.patience import hasten_grid
 from galafed.messages import Failure
 from galafed.sites import frames
+from galafed.sites.relay import too_large
 
 PATIENCE = 60.0
 """Seconds that sites have to connect before the run begins without them."""
@@ -21,6 +23,7 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """With a relay in the run's configuration, serve it; else run what the configuration says."""
+    hasten_grid()
     settings = context.run_config
     questions = GridQuestions(grid, target=str(settings.get("target", "")))
     if relay := settings.get("relay"):
@@ -42,6 +45,8 @@ def _pass_on(line: socket.socket, questions: GridQuestions) -> None:
     requests = {name: bodies[place] for name, place in header["sites"].items()}
 
     def arrived(name: str, answer: bytes | Failure) -> None:
+        if not isinstance(answer, Failure) and (reason := too_large(len(answer), int(header["largest"]))):
+            answer = Failure(name, "-", "invalid", reason)
         if isinstance(answer, Failure):
             frames.send(line, {"site": name, "kind": answer.kind, "reason": answer.reason})
         else:

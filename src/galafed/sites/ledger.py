@@ -96,14 +96,14 @@ def entry(
     round_number: int,
     task: str,
     direction: Direction,
-    content: bytes | Path | None,
+    sha256: str | None,
     tensors: Mapping[str, Any],
     size: int,
     sequence: int = 0,
     numbers: Iterable[str] = (),
     note: str = "",
 ) -> dict[str, Any]:
-    """One line: rounds are counted from 1 for people; without `content` nothing was encoded and nothing is hashed."""
+    """One line: rounds are counted from 1 for people; `sha256` is that of the message, where one was encoded."""
     line = {
         "time": round(time.time(), 3),
         "site": site,
@@ -112,11 +112,25 @@ def entry(
         "direction": direction,
         "sequence": sequence,
         "bytes": size,
-        "sha256": fingerprint(content) if content is not None else None,
+        "sha256": sha256,
         "tensors": dict(tensors),
         "numbers": sorted(numbers),
     }
     return line | ({"note": note} if note else {})
+
+
+def facts_of(content: bytes | Path) -> dict[str, Any]:
+    """What a ledger says of a message, as arguments of `entry`."""
+    from galafed.sites import wire  # imports torch, which most readers of a ledger do without
+
+    header = wire.header_of(content)
+    return {
+        "sha256": fingerprint(content),
+        "tensors": wire.tensors_of(content),
+        "size": content.stat().st_size if isinstance(content, Path) else len(content),
+        "numbers": header.get("metrics", {}),
+        "note": header.get("reason", ""),
+    }
 
 
 def fingerprint(content: bytes | Path) -> str:

@@ -20,8 +20,9 @@ class Loopback:
         requests: Mapping[str, bytes],
         timeout: float | None,
         arrived: Callable[[str, bytes | Path | Failure], None],
+        largest: int,
     ) -> None:
-        """Every answer, in order of name."""
+        """Every answer, in order of name; whoever asks looks at its size."""
         for name, request in sorted(requests.items()):
             if name in self.sites:
                 arrived(name, self.sites[name].handle(request))

@@ -56,12 +56,12 @@ class Relay:
         """Start what has to be started, so that no question's time is spent on it."""
         self._connected()
 
-    def send(self, requests: Mapping[str, bytes], timeout: float | None, arrived: Arrived) -> None:
+    def send(self, requests: Mapping[str, bytes], timeout: float | None, arrived: Arrived, largest: int) -> None:
         """Send each site its request and hand on every answer; where the server process dies, it is started again."""
         waiting = dict(requests)
         for _ in range(ATTEMPTS):
             try:
-                self._exchange(waiting, timeout or 0.0, arrived)
+                self._exchange(waiting, timeout or 0.0, arrived, largest)
             except (OSError, EOFError, ValueError):
                 self._hang_up()
             if not waiting:
@@ -69,16 +69,16 @@ class Relay:
         for name in waiting:
             arrived(name, Failure(name, "", "lost", self._why()))
 
-    def _exchange(self, waiting: dict[str, bytes], timeout: float, arrived: Arrived) -> None:
+    def _exchange(self, waiting: dict[str, bytes], timeout: float, arrived: Arrived, largest: int) -> None:
         """One conversation; a site leaves `waiting` when something is known of it."""
         connection = self._connected()
         bodies = list({id(request): request for request in waiting.values()}.values())  # a broadcast goes out once
         place = {id(body): number for number, body in enumerate(bodies)}
         places = {name: place[id(request)] for name, request in waiting.items()}
         connection.settimeout(timeout + GRACE if timeout else None)
-        frames.send(connection, {"timeout": timeout, "sites": places}, bodies)
+        frames.send(connection, {"timeout": timeout, "sites": places, "largest": largest}, bodies)
         while waiting:
-            header, answer = frames.receive(connection)
+            header, answer = frames.receive(connection, largest)
             name = header.get("site")
             if isinstance(name, str) and waiting.pop(name, None) is not None:
                 arrived(name, _content(name, header, answer))
@@ -108,7 +108,9 @@ class Relay:
         raise QuorumError(f"{self._what} did not start our server app within {JOIN:g} s. {runtime.trouble()}")
 
     def _why(self) -> str:
-        return (self._runtime and self._runtime.trouble()) or f"the server process of {self._what} went away"
+        return (self._runtime and self._runtime.trouble()) or (
+            f"the server process of {self._what} gave up over its question, {ATTEMPTS} times"
+        )
 
     def _hang_up(self) -> None:
         if self._connection is not None:
@@ -121,6 +123,11 @@ class Relay:
         if self._runtime is not None:
             self._runtime.close()
             self._runtime = None
+
+
+def too_large(size: int, largest: int) -> str:
+    """What is said of an answer that is not taken in for its size, or nothing."""
+    return f"its answer has {size} bytes; at most {largest} are accepted" if size > largest else ""
 
 
 def _content(name: str, header: Mapping[str, Any], answer: Sequence[bytearray]) -> bytes | Path | Failure:

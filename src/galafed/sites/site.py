@@ -22,7 +22,7 @@ from galafed.networks.base import networks
 from galafed.runs.assembly import pick_device, source_images, target_images
 from galafed.sites import wire
 from galafed.sites.diary import Diary, Forgotten
-from galafed.sites.ledger import Direction, Ledger, entry, file_name
+from galafed.sites.ledger import Direction, Ledger, entry, facts_of, file_name
 from galafed.sites.policy import PolicyError
 from galafed.sites.settings import SiteSettings
 from galafed.work import Sweep
@@ -218,18 +218,14 @@ class Site:
     def _note(
         self, message: wire.Request, body: wire.Ask, direction: Direction, content: bytes, note: str = ""
     ) -> None:
-        header = wire.header_of(content)
+        facts = facts_of(content)
         line = entry(
             site=self.settings.name,
             round_number=body.round,
             task=body.task.name,
             direction=direction,
-            content=content,
-            tensors=wire.tensors_of(content),
-            size=len(content),
             sequence=message.sequence,
-            numbers=header.get("metrics", {}),
-            note=note or header.get("reason", ""),
+            **facts | ({"note": note} if note else {}),
         )
         Ledger(self.folder / "ledger" / f"{file_name(message.run)}.jsonl").write(line | {"attempt": message.attempt})
 

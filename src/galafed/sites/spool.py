@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import ItemsView, Iterable, Iterator, ValuesView
+from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,10 @@ class Spooled(dict[str, Tensor]):
     It is a dict, as states are; overriding `__iter__` makes every way of copying it ask for its values.
     """
 
-    def __init__(self, file: SpoolFile, part: str, names: Iterable[str]) -> None:
-        super().__init__(dict.fromkeys(names, NOT_READ))
+    def __init__(self, file: SpoolFile, part: str, outline: Mapping[str, Tensor]) -> None:
+        super().__init__(dict.fromkeys(outline, NOT_READ))
+        self.outline = outline
+        """Tensors without numbers, which tell shapes and kinds."""
         self._file = file
         self._part = part
 
@@ -38,6 +40,12 @@ class Spooled(dict[str, Tensor]):
         with safe_open(self._file.path, framework="pt") as file:
             tensor: Tensor = file.get_tensor(f"{self._part}|{name}").clone()
         return tensor
+
+    def rows(self, name: str, rows: slice) -> Tensor:
+        """Some rows of a tensor, and nothing else of it."""
+        with safe_open(self._file.path, framework="pt") as file:
+            found: Tensor = file.get_slice(f"{self._part}|{name}")[rows].clone()
+        return found
 
     def get(self, name: str, default: Any = None) -> Any:
         return self[name] if name in self else default  # noqa: SIM401 - that is what this defines

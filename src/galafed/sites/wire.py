@@ -14,10 +14,11 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load, save
+from safetensors.torch import load
 
 from galafed.messages import Failure, Held, Reply
 from galafed.model import State
+from galafed.sites.packing import packed
 from galafed.sites.spool import Spooled, SpoolFile
 from galafed.work import TASKS, Task
 
@@ -117,7 +118,7 @@ def encode(message: Request | Answer) -> bytes:
     else:
         header |= {"kind": "failure", "task": body.task, "why": body.kind, "reason": body.reason}
     header["parts"] = list(parts)  # of a part without tensors nothing else would tell
-    return save(_flat(parts), {KEY: json.dumps(header, allow_nan=False)})
+    return packed(_flat(parts), {KEY: json.dumps(header, allow_nan=False)})
 
 
 def decode_request(content: bytes, largest: int | None = None) -> Request:
@@ -306,14 +307,8 @@ def _spooled(path: Path, header: Mapping[str, Any]) -> dict[str, State]:
     """Parts whose tensors stay in the file until they are used."""
     try:
         with safe_open(path, framework="pt") as file:
-            keys = list(file.keys())
+            outline = {key: torch.empty_like(file.get_tensor(key), device="meta") for key in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise WireError(f"its tensors cannot be read ({error})") from None
-    names: dict[str, list[str]] = {str(part): [] for part in header["parts"]}
-    for key in keys:
-        part, _, name = key.rpartition("|")
-        if part not in names:
-            raise WireError(f"it has a tensor {key!r} of a part it does not name")
-        names[part].append(name)
     owner = SpoolFile(path)
-    return {part: Spooled(owner, part, found) for part, found in names.items()}
+    return {part: Spooled(owner, part, found) for part, found in _nested(outline, header).items()}
