@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from flwr.app import DEFAULT_TTL, Message
 
-from galafed.flower.records import pack, unpack
+from galafed.flower.records import SMALL, pack, unpack
 from galafed.messages import Failure
 from galafed.sites.frames import Bytes
 
@@ -37,45 +37,41 @@ class GridQuestions:
         self._grid = grid
         self._played: dict[str, int] = {}
 
-    def send(self, requests: Mapping[str, Bytes], timeout: float, arrived: Arrived) -> None:
-        """Send each site its request; every site is told of exactly once."""
+    def send(self, requests: dict[str, Bytes], timeout: float, arrived: Arrived, largest: int) -> None:
+        """Send each site its request; every site is told of exactly once. The requests are let go of once packed.
+
+        Answers may have up to `largest` bytes; large ones are taken one at a time, or all would be in memory at once.
+        """
         started, limit = time.monotonic(), timeout or DEFAULT_TTL
         nodes = self.wait_for(requests, min(limit / 2, RETURN))
         for name in sorted(requests.keys() - nodes.keys()):
             arrived(name, Failure(name, "-", "late", "no node of this name is connected to the SuperLink"))
         asked = [name for name in sorted(requests) if name in nodes]
         # A broadcast is packed once, and stored once at the SuperLink.
+        number = {name: id(request) for name, request in requests.items()}
         contents = {id(request): pack(request) for request in requests.values()}
+        requests.clear()
         waiting: dict[str, str] = {}
         for name in asked:
             group = f"{'target' if name == self.target else 'source'}:{name}"
-            message = Message(contents[id(requests[name])], nodes[name], "train.ask", ttl=limit + SLACK, group_id=group)
+            message = Message(contents[number[name]], nodes[name], "train.ask", ttl=limit + SLACK, group_id=group)
             if pushed := [key for key in self._grid.push_messages([message]) if key]:
                 waiting[pushed[0]] = name
             else:
                 arrived(name, _lost(name, "the SuperLink did not take the message"))
         del contents
-        self._collect(waiting, started + limit, arrived)
+        self._collect(waiting, started + limit, arrived, one_by_one=largest > SMALL)
         for name in waiting.values():
             arrived(name, Failure(name, "-", "late", f"no answer came within {limit:.1f} s"))
 
-    def _collect(self, waiting: dict[str, str], deadline: float, arrived: Arrived) -> None:
+    def _collect(self, waiting: dict[str, str], deadline: float, arrived: Arrived, *, one_by_one: bool) -> None:
         """Hand on answers as they come; what is left in `waiting` did not come in time."""
         wait = POLL
         while waiting and time.monotonic() < deadline:
-            for reply in self._grid.pull_messages(list(waiting)):
-                name = waiting.pop(reply.metadata.reply_to_message_id, None)
-                if name is None:
-                    continue
-                if reply.has_error():
-                    arrived(name, _lost(name, _reason(reply)))
-                    continue
-                try:
-                    answer = unpack(reply.content)
-                except ValueError as error:
-                    arrived(name, Failure(name, "-", "invalid", str(error)))
-                else:
-                    arrived(name, answer)
+            for keys in [[key] for key in waiting] if one_by_one else [list(waiting)]:
+                for reply in self._grid.pull_messages(keys):
+                    if name := waiting.pop(reply.metadata.reply_to_message_id, None):
+                        arrived(name, _answer(name, reply))
             if waiting:
                 time.sleep(wait)
                 wait = min(wait * 1.1, LONGEST)
@@ -97,6 +93,15 @@ class GridQuestions:
             self._played |= dict(zip(sorted(set(names) - self._played.keys()), free, strict=False))
             nodes = self._played
         return {name: nodes[name] for name in names if name in nodes}
+
+
+def _answer(name: str, reply: Message) -> bytes | Failure:
+    if reply.has_error():
+        return _lost(name, _reason(reply))
+    try:
+        return unpack(reply.content)
+    except ValueError as error:
+        return Failure(name, "-", "invalid", str(error))
 
 
 def _lost(name: str, reason: str) -> Failure:

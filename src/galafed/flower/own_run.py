@@ -29,7 +29,7 @@ class GridTransport:
 
     def send(self, requests: Mapping[str, bytes], timeout: float | None, arrived: Arrived, largest: int) -> None:
         """Ask the sites."""
-        self._questions.send(requests, timeout or 0.0, arrived)
+        self._questions.send(dict(requests), timeout or 0.0, arrived, largest)
 
     def close(self) -> None:
         """Flower ends its processes itself."""

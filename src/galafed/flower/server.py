@@ -42,14 +42,16 @@ def main(grid: Grid, context: Context) -> None:
 def _pass_on(line: socket.socket, questions: GridQuestions) -> None:
     """One exchange: requests from the line to the sites, and each answer back as it comes."""
     header, bodies = frames.receive(line)
-    requests = {name: bodies[place] for name, place in header["sites"].items()}
+    requests: dict[str, frames.Bytes] = {name: bodies[place] for name, place in header["sites"].items()}
+    bodies.clear()
+    largest = int(header["largest"])
 
     def arrived(name: str, answer: bytes | Failure) -> None:
-        if not isinstance(answer, Failure) and (reason := too_large(len(answer), int(header["largest"]))):
+        if not isinstance(answer, Failure) and (reason := too_large(len(answer), largest)):
             answer = Failure(name, "-", "invalid", reason)
         if isinstance(answer, Failure):
             frames.send(line, {"site": name, "kind": answer.kind, "reason": answer.reason})
         else:
             frames.send(line, {"site": name}, [answer])
 
-    questions.send(requests, float(header["timeout"]), arrived)
+    questions.send(requests, float(header["timeout"]), arrived, largest)
