@@ -7,32 +7,20 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from galafed.benchmarks.base import benchmarks
-from galafed.reproduction.accuracy import AccuracyStudy, Values
+from galafed.reproduction.accuracy import SYSTEMS, AccuracyStudy, Values
 
 BOUNDS: Mapping[str, Values] = {
-    "source-only": {"algorithm": "source_only"},
-    "source-only, target statistics": {"algorithm": "source_only", "source_only": {"statistics": "target"}},
+    "source-only": SYSTEMS["source-only"],
+    "source-only, target statistics": SYSTEMS["source-only, target statistics"],
     "source-only, pooled": {"algorithm": "source_only", "source_only": {"pooled": True}},
     "source-only, pooled, target statistics": {
         "algorithm": "source_only",
         "source_only": {"pooled": True, "statistics": "target"},
     },
-    "oracle": {"algorithm": "oracle"},
+    "oracle": SYSTEMS["oracle"],
 }
-CENTRAL: Mapping[str, Values] = {
-    "MDAN": {"algorithm": "mdan"},
-    "M³SDA": {"algorithm": "m3sda"},
-    "CMSS": {"algorithm": "cmss"},
-    "DSBN": {"algorithm": "dsbn"},
-}
-FEDERATED: Mapping[str, Values] = {
-    "FADA": {"algorithm": "fada"},
-    "SHOT": {"algorithm": "shot"},
-    "SFDA": {"algorithm": "sfda"},
-    "KD3A": {"algorithm": "kd3a"},
-    "FACT": {"algorithm": "fact"},
-    "GALA": {"algorithm": "gala"},
-}
+CENTRAL = {row: SYSTEMS[row] for row in ("MDAN", "M³SDA", "CMSS", "DSBN")}
+FEDERATED = {row: SYSTEMS[row] for row in ("FADA", "SHOT", "SFDA", "KD3A", "FACT", "GALA")}
 ROWS = {**BOUNDS, **CENTRAL, **FEDERATED}
 
 
