@@ -73,14 +73,15 @@ class FakeGrid:
         return [SimpleNamespace(metadata=SimpleNamespace(reply_to_message_id="of nobody")), *replies]
 
 
-def test_every_site_is_told_of_once_and_with_its_reason() -> None:
+@pytest.mark.parametrize("largest", [100, 2**30], ids=["small", "large, one at a time"])
+def test_every_site_is_told_of_once_and_with_its_reason(largest: int) -> None:
     names = ["well", "gone", "raised", "silent", "foreign", "refused"]
     foreign = RecordDict({"x": ConfigRecord({"y": 1})})
     grid = FakeGrid(names, {1: b"answer", 2: 5, 3: 2, 5: foreign, 6: "refused"})
     told: list[tuple[str, bytes | Failure]] = []
     request = b"question"
     questions = GridQuestions(grid, target="well")  # type: ignore[arg-type]
-    questions.send(dict.fromkeys([*names, "absent"], request), 1.0, lambda *told_of: told.append(told_of))
+    questions.send(dict.fromkeys([*names, "absent"], request), 1.0, lambda *told_of: told.append(told_of), largest)
     answers = dict(told)
     assert len(told) == len(answers) == 7
     assert answers["well"] == b"answer"
@@ -104,7 +105,7 @@ def test_a_blank_node_plays_one_site_for_good() -> None:
     heard: dict[str, Any] = {}
     for names in (["b"], ["a", "b", "c"], ["c"]):
         before = dict(heard)
-        questions.send(dict.fromkeys(names, b"x"), 1, heard.__setitem__)
+        questions.send(dict.fromkeys(names, b"x"), 1, heard.__setitem__, 100)
         assert before.items() <= heard.items()
     assert sorted(heard.values()) == [b"1", b"2", b"3"]
 
