@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -70,6 +75,45 @@ def test_an_interrupted_measurement_goes_on_with_what_is_missing(tmp_path: Path,
     assert (tmp_path / "out" / "squares" / "sum").read_text() == "14"
     record = json.loads((tmp_path / "out" / "squares" / FILE).read_text().splitlines()[0])
     assert record.keys() == {"unit", "settings", "found", "device", "machine", "commit", "seconds"}
+
+
+def test_a_table_of_nothing_is_told_not_written(tmp_path: Path, squares: None) -> None:
+    said: list[str] = []
+    place = {"device": "cpu"}
+    written = base.reproduce(
+        "squares", minutes=0, jobs=1, place=place, out=tmp_path, work=tmp_path, say=said.append, table=True
+    )
+    assert (list(written), Squares.measured) == ([], [])
+    assert "nothing was measured yet" in said[-1]
+
+
+def test_the_commit_tells_whether_the_package_was_changed_since(tmp_path: Path) -> None:
+    def git(*arguments: str) -> None:
+        name = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        subprocess.run(["git", "-C", str(tmp_path), *name, *arguments], check=True, capture_output=True)
+
+    package, outside = tmp_path / "galafed", tmp_path / "notes"
+    shutil.copytree(Path(base.__file__).parents[1], package, ignore=shutil.ignore_patterns("__pycache__", "*.parquet"))
+    outside.write_text("one")
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "first")
+
+    def told() -> str:
+        code = "from galafed.studies.base import commit; print(commit())"
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+        ran = subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True, capture_output=True, text=True
+        )
+        return ran.stdout.strip()
+
+    clean = told()
+    outside.write_text("two")  # results written meanwhile are no other program
+    assert told() == clean
+    assert re.fullmatch("[0-9a-f]+", clean)
+    with (package / "errors.py").open("a") as file:
+        file.write("# changed\n")
+    assert told() == f"{clean} with changes"
 
 
 def test_a_damaged_file_of_measurements_is_named(tmp_path: Path, squares: None) -> None:

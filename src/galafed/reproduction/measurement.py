@@ -93,6 +93,8 @@ class Measurement(Reproducible):
         folder = desk.out / self.name
         done = [known[key] for unit in units if (key := unit.recipe()) in known]
         where = f" --device {desk.place['device']}" if "device" in desk.place else ""
+        if not done:
+            desk.say(f"nothing was measured yet, so there is no table; gala reproduce {self.name} measures")
         written = self.write(folder, done, command=desk.command + where) if done else ()
         return [*written, *([folder / FILE] if known else [])]
 

@@ -196,13 +196,18 @@ def _done(work: Path, cell: Cell) -> bool:
 
 
 def commit() -> str:
-    """The commit of the source tree, or the package's version where there is none."""
+    """The commit of the source tree, told where the package was changed since; its version where there is none."""
     from galafed import __version__
 
-    here = Path(__file__).parent
-    command = ["git", "-C", str(here), "rev-parse", "--short", "HEAD"]
+    here = Path(__file__).parents[1]
     try:
-        found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        found = _git(here, "rev-parse", "--short", "HEAD").stdout.strip()
+        changed = found and _git(here, "diff", "--quiet", "HEAD", "--", ".").returncode == 1
     except OSError:
         return __version__
-    return found.stdout.strip() or __version__
+    return f"{found} with changes" if changed else found or __version__
+
+
+def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = ["git", "-C", str(folder), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603

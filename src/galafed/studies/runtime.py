@@ -226,4 +226,4 @@ def _draw(axes: Axes, cells: Sequence[Mapping[str, Any]]) -> None:
         axes.plot(*zip(*paper, strict=True), "x--", color=f"C{colour}", alpha=0.6, label=f"{row}, paper: one client")
     axes.set_yscale("log")
     axes.set_xlabel("sources", fontsize=8)
-    axes.legend(fontsize=6)
+    axes.figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=6)
