@@ -148,6 +148,20 @@ def test_cells_stand_beside_the_papers_and_the_verdict_names_who_is_off(tmp_path
     assert [(r["paper"], r["stand_in"]) for r in records if r["selection"] == "last"] == [(93.0, True), (90.6, False)]
 
 
+def test_the_verdict_tells_whether_a_row_that_fell_short_was_still_moving(tmp_path: Path) -> None:
+    def run(*accuracy: float) -> dict[str, Any]:
+        return summary(accuracy[-1]) | {"kept": {"accuracy": accuracy}}
+
+    rising, falling, still = [k / 40 for k in range(40)], [0.9] * 30 + [0.5] * 10, [0.1] * 20 + [0.9, 0.8] * 10
+    done = [("KD3A", "a", run(*rising)), ("KD3A", "b", run(*falling)), ("KD3A", "c", run(*still))]
+    paper = {"KD3A": {"a": 100.0, "b": 90.0, "c": 90.0}}
+    made = {"command": "c", "commit": "abc"}
+    write_table(tmp_path, done, title="t", about="", made=made, lower_bound={}, paper=paper)
+    quarter = "in the last quarter of the rounds"
+    told = f"below: a (-2.5; rose by 25.0 {quarter}), b (-40.0; fell by 40.0 {quarter}), c (-10.0)."
+    assert told in (tmp_path / "table.md").read_text()
+
+
 def test_the_printed_averages_that_are_wrong_come_out_right() -> None:
     mean = {row: sum(figures.values()) / len(figures) for row, figures in published.DIGIT_18.items()}
     assert (round(mean["FACT"], 1), round(mean["GALA"], 1)) == (90.3, 94.4)

@@ -9,16 +9,22 @@ from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
 
+from galafed.reproduction.history import late_rise
 from galafed.runs.files import write_atomically
 
 ORACLE = "oracle"
 """The row that was trained with the target's labels."""
+
+MOVING = 0.5
+"""Points by which accuracy has to change in the last quarter of the rounds to be worth telling."""
 
 SELECTIONS = {"last": "last round", "selected": "label-free pick", "best_oracle": "best round (oracle)"}
 
 Done = Sequence[tuple[str, str, Mapping[str, Any]]]
 """Row, column and summary of every finished run."""
 Record = Mapping[str, Any]
+Place = tuple[str, str]
+"""Row and column."""
 Paper = Mapping[str, Mapping[str, float]]
 """Published accuracies by row and column."""
 
@@ -59,7 +65,7 @@ def write_table(
             "",
             intro,
             *_tables(records),
-            *_verdicts(records, reasons or {}),
+            *_verdicts(records, reasons or {}, _late_rises(found)),
             *_behind(records, lower_bound),
             "",
         ]
@@ -120,7 +126,7 @@ def _mean(cells: Sequence[Record]) -> str:
     return ours + (f" ({fmean(published):.1f})" if None not in published else "")
 
 
-def _verdicts(records: Sequence[Record], reasons: Mapping[str, str]) -> list[str]:
+def _verdicts(records: Sequence[Record], reasons: Mapping[str, str], rises: Mapping[Place, float]) -> list[str]:
     """Of each row that the paper has: where the last round is within a point of it, above, or below."""
     lines = []
     for row in dict.fromkeys(record["row"] for record in records if record["paper"] is not None):
@@ -132,7 +138,11 @@ def _verdicts(records: Sequence[Record], reasons: Mapping[str, str]) -> list[str
         kinds = {
             "reproduced within 1 point": [c for c, gap in gaps.items() if abs(gap) <= 1],
             "above": [f"{c} ({gap:+.1f})" for c, gap in gaps.items() if gap > 1],
-            "below": [f"{c} ({gap:+.1f}{_ceiling(records, row, c)})" for c, gap in gaps.items() if gap < -1],
+            "below": [
+                f"{c} ({gap:+.1f}{_trend(rises.get((row, c), 0.0))}{_ceiling(records, row, c)})"
+                for c, gap in gaps.items()
+                if gap < -1
+            ],
         }
         told = "; ".join(f"{kind}: {', '.join(columns)}" for kind, columns in kinds.items() if columns)
         lines.append(f"- **{row}** {told}." + (f" {reasons[row]}" if row in reasons else ""))
@@ -140,6 +150,19 @@ def _verdicts(records: Sequence[Record], reasons: Mapping[str, str]) -> list[str
         return []
     head = "The paper's figures stand in brackets; * marks a target whose data is not the paper's."
     return ["", "## Verdict", "", head, "", *lines]
+
+
+def _late_rises(found: Mapping[Place, Sequence[Mapping[str, Any]]]) -> dict[Place, float]:
+    """By how many points accuracy rose late in the runs of a cell, where their histories are kept."""
+    kept = {place: [s for s in summaries if "accuracy" in s.get("kept", {})] for place, summaries in found.items()}
+    return {place: fmean(map(late_rise, summaries)) for place, summaries in kept.items() if summaries}
+
+
+def _trend(rise: float) -> str:
+    """Whether more rounds would have changed the figure."""
+    if abs(rise) < MOVING:
+        return ""
+    return f"; {'rose' if rise > 0 else 'fell'} by {abs(rise):.1f} in the last quarter of the rounds"
 
 
 def _ceiling(records: Sequence[Record], row: str, column: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from galafed.runs.records import metrics
@@ -29,6 +30,15 @@ def history_of(folder: Path) -> dict[str, Any]:
 def accuracies(summary: Mapping[str, Any]) -> list[tuple[int, float]]:
     """Rounds, counted from 1, and the test accuracy in percent after each that was tested."""
     return [(k, 100 * value) for k, value in enumerate(summary["kept"]["accuracy"], start=1) if value is not None]
+
+
+def late_rise(summary: Mapping[str, Any]) -> float:
+    """Points of accuracy gained in the last quarter of the rounds, each end being the mean of a tenth of them."""
+    values = [value for _, value in accuracies(summary)]
+    if not values:
+        return 0.0
+    tenth, before = max(1, len(values) // 10), len(values) - len(values) // 4
+    return fmean(values[-tenth:]) - fmean(values[max(0, before - tenth) : before])
 
 
 def _short(value: float | None) -> float | None:
