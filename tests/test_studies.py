@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import fcntl
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image
 
-from galafed.config import resolve
-from galafed.errors import ConfigError, DataError
+from galafed.config import Run, resolve
+from galafed.errors import ConfigError, DataError, GalafedError
 from galafed.report.accuracy_table import write_table
 from galafed.reproduction import published
 from galafed.reproduction.figure import FigureStudy
-from galafed.runs import archive
+from galafed.runs import archive, sharing
 from galafed.runs import checkpoint as checkpoints
 from galafed.runs.records import metrics
 from galafed.runs.runner import Observer, resume, start
@@ -120,6 +121,20 @@ def test_a_run_that_another_process_holds_is_left_to_it(tmp_path: Path, tiny: No
     assert not (work / held.run.run_name).exists()
 
 
+def _without_a_gpu(run: Run, folder: Path, deadline: float, place: Mapping[str, Any]) -> str | None:
+    if run.seed == 0:
+        raise RuntimeError("CUDA error: devices unavailable\nSearch for it in the manual")
+    return "50.0 %"
+
+
+def test_a_gpu_that_is_lost_to_one_run_stops_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharing, "_do", _without_a_gpu)
+    runs, said = [resolve({"benchmark": "toy", "seed": seed}) for seed in (0, 1)], []
+    with pytest.raises(GalafedError, match=r"1 of 2 runs failed, .*devices unavailable$"):
+        sharing.carry_out(runs, tmp_path, jobs=1, minutes=0, place={}, say=said.append)
+    assert [line.split()[0] for line in said] == ["failed", "1/2"]
+
+
 def test_a_setting_added_later_does_not_orphan_what_was_measured(tmp_path: Path) -> None:
     run = resolve({"benchmark": "toy", "seed": 3})
     older = {key: value for key, value in run.to_dict().items() if key != "precision"}
@@ -160,6 +175,15 @@ def test_the_verdict_tells_whether_a_row_that_fell_short_was_still_moving(tmp_pa
     quarter = "in the last quarter of the rounds"
     told = f"below: a (-2.5; rose by 25.0 {quarter}), b (-40.0; fell by 40.0 {quarter}), c (-10.0)."
     assert told in (tmp_path / "table.md").read_text()
+
+
+def test_the_verdict_tells_on_which_targets_gala_is_ahead_of_fact(tmp_path: Path) -> None:
+    accuracies = {"GALA": {"a": (0.9, 0.8), "b": (0.5,), "c": (0.7,)}, "FACT": {"a": (0.8,), "b": (0.5,)}}
+    done = [(row, c, summary(v)) for row, cells in accuracies.items() for c, values in cells.items() for v in values]
+    made = {"command": "c", "commit": "abc"}
+    write_table(tmp_path, done, title="t", about="", made=made, lower_bound={}, paper={"GALA": {"a": 85.0}})
+    told = "- **GALA against FACT** ahead on a (+5.0); not ahead on b (+0.0); +2.5 on average. Seeds: 1 or 2 of GALA"
+    assert f"{told} and 1 of FACT." in (tmp_path / "table.md").read_text()
 
 
 def test_the_printed_averages_that_are_wrong_come_out_right() -> None:

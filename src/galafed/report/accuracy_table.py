@@ -148,8 +148,25 @@ def _verdicts(records: Sequence[Record], reasons: Mapping[str, str], rises: Mapp
         lines.append(f"- **{row}** {told}." + (f" {reasons[row]}" if row in reasons else ""))
     if not lines:
         return []
+    lines += _against(records, "GALA", "FACT")
     head = "The paper's figures stand in brackets; * marks a target whose data is not the paper's."
     return ["", "## Verdict", "", head, "", *lines]
+
+
+def _against(records: Sequence[Record], row: str, other: str) -> list[str]:
+    """The paper's main claim: by how much one system is ahead of the other on each target, in the last round."""
+    last = {(r["row"], r["column"]): r for r in records if r["selection"] == "last"}
+    both = [column for name, column in last if name == row and (other, column) in last]
+    gaps = {column: last[row, column]["mean"] - last[other, column]["mean"] for column in both}
+    if not gaps:
+        return []
+    sides = {
+        "ahead": [f"{column} ({gap:+.1f})" for column, gap in gaps.items() if gap > 0],
+        "not ahead": [f"{column} ({gap:+.1f})" for column, gap in gaps.items() if gap <= 0],
+    }
+    told = "; ".join(f"{side} on {', '.join(columns)}" for side, columns in sides.items() if columns)
+    seeds = " and ".join(f"{_or(sorted({last[name, c]['seeds'] for c in both}))} of {name}" for name in (row, other))
+    return [f"- **{row} against {other}** {told}; {fmean(gaps.values()):+.1f} on average. Seeds: {seeds}."]
 
 
 def _late_rises(found: Mapping[Place, Sequence[Mapping[str, Any]]]) -> dict[Place, float]:

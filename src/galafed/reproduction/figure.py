@@ -42,13 +42,23 @@ class FigureStudy(Study):
         return cls.source.kept_by()
 
     def write(self, folder: Path, done: Done, *, command: str) -> Sequence[Path]:
-        """The picture; a panel without a finished run stays empty."""
+        """The picture; a panel without a finished run says so."""
 
         def draw(axes: Axes, column: str) -> None:
             axes.set_xlabel("round", fontsize=8)
-            self.draw(axes, column, [(cell, summary) for cell, summary in done if cell.column == column])
+            if found := [(cell, summary) for cell, summary in done if cell.column == column]:
+                self.draw(axes, column, found)
+            else:
+                axes.set_xticks([])
+                axes.set_yticks([])
+                axes.text(0.5, 0.5, "not measured yet", ha="center", transform=axes.transAxes, color="0.5")
 
         return write_files(folder, {f"{self.name}.png": picture(self.title, self.columns, draw)})
+
+
+def of_first_seed(done: Done) -> list[Mapping[str, Any]]:
+    """The summary of the run with the first seed, if that is there."""
+    return [summary for cell, summary in done if cell.run.seed == 0]
 
 
 def picture(title: str, panels: Sequence[str], draw: Callable[[Axes, str], None]) -> bytes:

@@ -44,15 +44,15 @@ def carry_out(
             name = futures[future].run_name
             try:
                 result = future.result()
-            except GalafedError as error:
-                failed.append(f"{name}: {error}")
-                say(f"failed  {failed[-1]}")
-                continue
             except BrokenProcessPool:
                 raise GalafedError(
                     f"the process of a run was killed (out of memory?); {count} runs were finished: start again with "
                     f"fewer --jobs"
                 ) from None
+            except (GalafedError, RuntimeError) as error:  # torch tells of a lost or full GPU by a RuntimeError
+                failed.append(f"{name}: {str(error).partition(chr(10))[0]}")
+                say(f"failed  {failed[-1]}")
+                continue
             if result is not None:
                 count += 1
                 left = (time.monotonic() - started) / count * (len(runs) - count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
-from galafed.reproduction.figure import Done, FigureStudy
+from galafed.reproduction.figure import Done, FigureStudy, of_first_seed
 from galafed.reproduction.history import accuracies
 from galafed.studies.base import studies
 from galafed.studies.digit_18 import Digit18Study
@@ -27,11 +27,14 @@ class FactDropsStudy(FigureStudy):
 
     def draw(self, axes: Axes, column: str, done: Done) -> None:
         axes.set_ylabel("change of accuracy, points", fontsize=8)
-        for _, summary in [each for each in done if each[0].run.seed == 0]:
+        axes.margins(y=0.55)  # room for names above and below
+        for summary in of_first_seed(done):
             tested = accuracies(summary)
             changes = {now: value - before for (_, before), (now, value) in pairwise(tested)}
             axes.bar(list(changes), list(changes.values()), width=1.0)
             ranked = sorted(changes, key=lambda number: changes[number])
             for number in {*ranked[:NAMED], *ranked[-NAMED:]}:
                 pair = " + ".join(summary["kept"]["pair"][number - 1])
-                axes.annotate(pair, (number, changes[number]), fontsize=6, rotation=90, ha="center")
+                side = "bottom" if changes[number] > 0 else "top"
+                place = (number, changes[number])
+                axes.annotate(pair, place, fontsize=5, rotation=90, ha="center", va=side)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SYSTEMS = {"FACT": "fact", "GALA": "gala", "KD3A": "kd3a"}
 WARM = {"FACT": 2, "GALA": 2, "KD3A": 1}
-"""Rounds that are not timed; KD3A's target is not recorded as a graph, and its rounds are the longest."""
+"""Rounds that are not timed; those of KD3A are the longest."""
 GATE = 0.9
 LINEAR = 3.0
 """Seconds for each source may differ by this factor where the cost is called proportional to their number."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from galafed.reproduction.figure import Done, FigureStudy
+from galafed.reproduction.figure import Done, FigureStudy, of_first_seed
 from galafed.studies.base import studies
 from galafed.studies.digit_18 import Digit18Study
 
@@ -25,7 +25,7 @@ class WeightsStudy(FigureStudy):
 
     def draw(self, axes: Axes, column: str, done: Done) -> None:
         axes.set_ylabel("relevance", fontsize=8)
-        for _, summary in [each for each in done if each[0].run.seed == 0]:
+        for summary in of_first_seed(done):
             relevance = summary["kept"]["relevance"]
             ranked = sorted(relevance, key=lambda source: -(relevance[source][-1] or 0))
             for place, source in enumerate(ranked):
