@@ -1,0 +1,28 @@
+"""Digit-Five with the network of the papers that SHOT's and KD3A's rows come from: does the cut explain the gap?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from galafed.reproduction.accuracy import Values
+from galafed.studies.base import studies
+from galafed.studies.digit_five import DigitFiveStudy
+
+ROWS = ("oracle", "source-only", "SHOT", "KD3A")
+
+
+@studies.register("digit-five-cut")
+class DigitFiveCutStudy(DigitFiveStudy):
+    """Nearly all weights in the extractor, where those of the study `digit-five` are in the predictor."""
+
+    title: ClassVar[str] = "Digit-Five: SHOT and KD3A with a linear predictor (their rows of its Table 1)"
+    about: ClassVar[str] = (
+        "The network is `m3sda_cnn`, whose predictor is one linear layer; these rows of the paper's table come from "
+        "KD3A's authors, who used it. All else is as in the study `digit-five`."
+    )
+    reasons: ClassVar[Mapping[str, str]] = {}
+
+    def rows(self) -> Mapping[str, Values]:
+        every = super().rows()
+        return {row: {**every[row], "network": "m3sda_cnn"} for row in ROWS}
