@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import fcntl
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from PIL import Image
 
 from galafed.config import Run, resolve
 from galafed.errors import ConfigError, DataError, GalafedError
 from galafed.report.accuracy_table import write_table
-from galafed.reproduction import published
+from galafed.reproduction import figure, published
 from galafed.reproduction.figure import FigureStudy
 from galafed.runs import archive, sharing
 from galafed.runs import checkpoint as checkpoints
@@ -121,6 +123,13 @@ def test_a_run_that_another_process_holds_is_left_to_it(tmp_path: Path, tiny: No
     assert not (work / held.run.run_name).exists()
 
 
+def test_a_run_is_claimed_by_one_alone(tmp_path: Path) -> None:
+    with sharing._claimed(tmp_path / "run") as first, sharing._claimed(tmp_path / "run") as second:
+        assert (first, second) == (True, False)
+    with sharing._claimed(tmp_path / "run") as third:
+        assert third
+
+
 def _without_a_gpu(run: Run, folder: Path, deadline: float, place: Mapping[str, Any]) -> str | None:
     if run.seed == 0:
         raise RuntimeError("CUDA error: devices unavailable\nSearch for it in the manual")
@@ -222,6 +231,40 @@ class StopsAfter(Observer):
     def round_done(self, line: Any) -> None:
         if line["round"] == self._rounds:
             raise KeyboardInterrupt
+
+
+def test_a_curve_has_the_mean_over_seeds_and_a_band_from_the_lowest_to_the_highest() -> None:
+    cell = studies.get("dynamics")().cells()[0]
+    done = [(cell, {"kept": {"accuracy": values}}) for values in ([0.2, 0.4], [0.4, 0.8])]
+    axes = Figure().add_subplot()
+    studies.get("dynamics")().draw(axes, cell.column, done)
+    assert axes.lines[0].get_ydata() == pytest.approx([30.0, 60.0])
+    band = {tuple(corner) for corner in axes.collections[0].get_paths()[0].vertices}
+    assert band == {(1, 20), (2, 40), (2, 80), (1, 40)}
+
+
+def test_a_panel_without_a_run_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    panels: dict[str, list[str]] = {}
+
+    def picture(title: str, columns: Sequence[str], draw: Callable[[Axes, str], None]) -> bytes:
+        for column in columns:
+            draw(axes := Figure().add_subplot(), column)
+            panels[column] = [text.get_text() for text in axes.texts]
+        return b""
+
+    monkeypatch.setattr(figure, "picture", picture)
+    study = studies.get("dynamics")()
+    cells = [cell for cell in study.cells() if cell.column == "mnistm"]
+    study.write(tmp_path, [(cells[0], {"kept": {"accuracy": [0.5]}})], command="c")
+    assert panels.pop("mnistm") == []
+    assert set(map(tuple, panels.values())) == {("not measured yet",)}
+
+
+def test_controls_of_the_ablation_have_the_size_of_the_others_step() -> None:
+    rows = studies.get("ablation")().rows()
+    larger = rows["control: GALA, larger step"]["gala"]["igd_scale"]
+    assert larger == pytest.approx((17 / 2) ** 0.5)  # IGD of groups of M is about √M times smaller than IDD
+    assert rows["control: FACT, smaller step"]["fact"]["idd_scale"] * larger == pytest.approx(1)
 
 
 def test_with_few_checkpoints_a_run_goes_on_from_the_last_one_to_the_same_bits(tmp_path: Path) -> None:
