@@ -138,10 +138,13 @@ def test_a_real_node_is_the_site_of_its_own_file_whatever_it_is_told(tmp_path: P
 
 
 def test_simulated_sites_share_workers(tmp_path: Path) -> None:
-    run = {"workspace": str(tmp_path), "workers": 2}
+    run = {"workspace": str(tmp_path), "workers": 2, "kits": "/kits"}
     places = [place_of("source:hand", context({"partition-id": k, "num-partitions": 3}, run)) for k in range(3)]
     assert [node for node, _ in places] == [f"{tmp_path}/0", f"{tmp_path}/1", f"{tmp_path}/0"]
-    assert json.loads(places[0][1]) == {"name": "hand", "role": "source", "folder": f"{tmp_path}/hand"}
+    told = {"name": "hand", "role": "source", "folder": f"{tmp_path}/hand", "kit": "/kits/hand"}
+    assert json.loads(places[0][1]) == told
+    _, alone = place_of("source:hand", context({"partition-id": 0, "num-partitions": 3}, {}))
+    assert json.loads(alone)["kit"] == "", "a run of `flwr run` alone has no other line than Flower's"
 
 
 def test_settings_of_flwr_run_become_those_of_a_run(tmp_path: Path) -> None:
