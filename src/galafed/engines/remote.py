@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from galafed.errors import ConfigError
 from galafed.federation import Engine
 from galafed.messages import Failure, Held, Job, Reply
+from galafed.sites.allocation import give_back_at_once
 from galafed.sites.ledger import Direction, entry, facts_of
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ class Remote(Engine):
         self, jobs: Sequence[Job], timeout: float | None, progress: Callable[[int], None]
     ) -> list[Reply | Failure]:
         if self._transport is None:
+            give_back_at_once()
             self._transport = self.connect()
         if self._first_round is None:
             self._first_round = jobs[0].round
