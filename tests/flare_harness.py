@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import signal
@@ -15,7 +16,8 @@ from typing import Any
 
 import tomli_w
 
-from galafed.flare.kits import FlareFolder, make_federation
+from galafed.cli_federation import MAKERS
+from galafed.sites.federation_folder import FederationFolder
 from galafed.sites.processes import free_port
 from galafed.sites.site_file import write_site_file
 
@@ -24,7 +26,7 @@ ENV = os.environ | {"OMP_WAIT_POLICY": "passive"}
 
 
 class Deployment:
-    """A federation in a folder, with its sites as processes.
+    """A federation of an engine in a folder, with its sites as processes.
 
     `images` holds a folder for each site that has its own; `places` are commands that start a party somewhere else.
     """
@@ -35,12 +37,17 @@ class Deployment:
         sources: Sequence[str],
         target: str,
         *,
+        engine: str = "nvflare",
         host: str = "127.0.0.1",
         images: Path | None = None,
         places: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self.folder = folder
-        self.federation: FlareFolder = make_federation(folder / "fed", sources, target, host=host, port=free_port())
+        self.engine = engine
+        make_federation = importlib.import_module(MAKERS[engine]).make_federation
+        self.federation: FederationFolder = make_federation(
+            folder / "fed", sources, target, host=host, port=free_port()
+        )
         self.running: dict[str, subprocess.Popen[str]] = {}
         self._places = places or {}
         for name in self.federation.sites:
@@ -56,7 +63,7 @@ class Deployment:
     def run(self, *arguments: str, out: str = "run", settings: dict[str, Any] | None = None) -> subprocess.Popen[str]:
         """`gala run`, in the background."""
         more = [f"--set={key}={value}" for key, value in (settings or {}).items()]
-        common = ("--engine", "nvflare", "--federation", str(self.federation.path), "--device", "cpu")
+        common = ("--engine", self.engine, "--federation", str(self.federation.path), "--device", "cpu")
         self.running["gala"] = self._gala("run", *arguments, *common, "--out", out, *more)
         return self.running["gala"]
 

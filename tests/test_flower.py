@@ -83,10 +83,21 @@ class Running:
         return (self.processes.logs / f"{name}.log").read_text()
 
 
+def own_address() -> str:
+    """This machine's address on its network, as sites elsewhere would have it; on a machine without one, loopback's."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("198.51.100.1", 9))  # nothing is sent
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])
+
+
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     path = tmp_path_factory.mktemp("flower")
-    folder = make_federation(path / "federation", ["hand", "type", "echo"], "hand-small", port=free_port())
+    where = {"host": own_address(), "port": free_port()}
+    folder = make_federation(path / "federation", ["hand", "type", "echo"], "hand-small", **where)
     made = Running(folder, path / "logs")
     try:
         made.link()
@@ -188,7 +199,7 @@ def test_strangers_are_refused(running: Running, tmp_path: Path) -> None:
     twice = join(folder.kit("hand"), folder.server / "ca.crt")
     assert twice.returncode != 0, "the key of a node that is connected"
     (tmp_path / "other").mkdir()
-    make_certificates(tmp_path / "other", "127.0.0.1")
+    make_certificates(tmp_path / "other", folder.host)
     other = join(folder.kit("hand"), tmp_path / "other" / "ca.crt")
     assert other.returncode != 0
     assert "certificate" in (other.stdout + other.stderr).lower()

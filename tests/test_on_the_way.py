@@ -85,14 +85,14 @@ def test_the_line_of_large_payloads_shows_nothing_of_them(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_nine_sites_with_addresses_of_their_own_and_every_packet_searched(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["nvflare", "flower"])
+def test_nine_sites_with_addresses_of_their_own_and_every_packet_searched(engine: str, tmp_path: Path) -> None:
     names = [f"site-{number}" for number in range(8)] + ["target"]
     settings = write_stripes(tmp_path / "images", names) | {"rounds": "2", "timeout": "60"}
     with networks(names) as net:
         places = {name: net.place(name) for name in ("gala", *names)}
-        deployment = Deployment(
-            tmp_path, names[:-1], "target", host=net.server, images=tmp_path / "images", places=places
-        )
+        where = {"host": net.server, "places": places, "images": tmp_path / "images"}
+        deployment = Deployment(tmp_path, names[:-1], "target", engine=engine, **where)
         port = deployment.federation.port
         with Capture("bridge", (port, port + 1, port + 2), net.path("gala")) as capture:
             try:

@@ -1,0 +1,106 @@
+"""Sites killed at any moment and started again, over and over, while a run goes on. Minutes: make test-faults."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flare_harness import Deployment
+from stripes import write_stripes
+
+PHASES = 5
+"""Questions a round: centroids, train, tune, align, evaluate."""
+
+
+class Killer:
+    """Kills sites with signal 9 at random moments, while it lasts, and starts those again that are gone as a whole."""
+
+    def __init__(self, deployment: Deployment, sites: list[str], ways: list[str], every: tuple[float, float]) -> None:
+        self.killed: list[tuple[str, str]] = []
+        """Sites and what of them was killed."""
+        self._deployment, self._sites, self._ways, self._every = deployment, sites, ways, every
+        self._draw = np.random.default_rng(17)
+        self._back: dict[str, float] = {}
+        self._ended = threading.Event()
+        self._hand = threading.Thread(target=self._go)
+
+    def __enter__(self) -> Killer:
+        self._hand.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+        self._hand.join()
+
+    def _go(self) -> None:
+        deployment, draw = self._deployment, self._draw
+        due = time.monotonic() + draw.uniform(*self._every)
+        while not self._ended.wait(0.05):
+            now = time.monotonic()
+            for name in [name for name, when in self._back.items() if when <= now]:
+                del self._back[name]
+                deployment.start(name)
+            if now < due:
+                continue
+            due = now + draw.uniform(*self._every)
+            name = str(draw.choice([name for name in self._sites if name not in self._back]))
+            way = str(draw.choice(self._ways))
+            if way == "site":
+                deployment.kill_site(name)
+                self._back[name] = now + draw.uniform(1, 8)
+            else:
+                try:
+                    deployment.kill_worker(name) if way == "worker" else deployment.kill_client(name)
+                except AssertionError:  # killed before, and not yet started again
+                    continue
+            self.killed.append((name, way))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize(
+    ("engine", "count", "rounds", "patience", "ways", "every"),
+    [
+        ("flower", 17, 30, 6.0, ["site"], (2.0, 6.0)),
+        ("nvflare", 5, 12, 12.0, ["worker", "client", "site"], (15.0, 40.0)),
+    ],
+    ids=["flower", "nvflare"],
+)
+def test_sites_killed_at_random_and_started_again(
+    engine: str,
+    count: int,
+    rounds: int,
+    patience: float,
+    ways: list[str],
+    every: tuple[float, float],
+    tmp_path: Path,
+) -> None:
+    """With FLARE the whole job ends with the worker of one site, and is started again: there are fewer sites."""
+    sources = [f"site-{number:02d}" for number in range(count)]
+    settings = write_stripes(tmp_path / "images", [*sources, "target"])
+    deployment = Deployment(tmp_path, sources, "target", engine=engine, images=tmp_path / "images")
+    try:
+        deployment.start()
+        deployment.run("sites", settings=settings | {"rounds": str(rounds), "timeout": str(patience)})
+        deployment.wait_for("target", "centroids", 1, seconds=400)
+        began = time.monotonic()
+        with Killer(deployment, sources, ways, every) as killer:
+            code = deployment.ends(1200)
+        took = time.monotonic() - began
+    finally:
+        deployment.close()
+    assert code == 0, deployment.said()
+    lines = deployment.metrics()
+    assert len(lines) == rounds
+    assert took < patience * PHASES * rounds * 1.1, f"{took:.0f} s with {len(killer.killed)} kills"
+    assert len(killer.killed) > rounds / 3
+    named = [failure for line in lines for failure in line["failures"]]
+    for line in lines:
+        failed = {failure["client"] for failure in line["failures"]}
+        assert set(sources) - line["relevance"].keys() <= failed, "whoever did not take part is named"
+    assert all(failure["kind"] in ("late", "lost", "absent") and failure["reason"] for failure in named), named
+    assert named, "a kill in the middle of a question costs its answer"
