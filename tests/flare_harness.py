@@ -24,6 +24,14 @@ from galafed.sites.site_file import write_site_file
 GALA = str(Path(sys.executable).with_name("gala"))
 ENV = os.environ | {"OMP_WAIT_POLICY": "passive"}
 
+ROGUE = Path(__file__).parent / "rogue"
+
+
+def rogue(fault: str, seconds: float = 0.0) -> dict[str, str]:
+    """The environment of a site with a fault; a late one is so many seconds late. See rogue_site.py."""
+    path = os.pathsep.join((str(ROGUE), str(ROGUE.parent), os.environ.get("PYTHONPATH", "")))
+    return {"PYTHONPATH": path, "ROGUE": fault, "ROGUE_SECONDS": str(seconds)}
+
 
 class Deployment:
     """A federation of an engine in a folder, with its sites as processes.
@@ -116,12 +124,13 @@ class Deployment:
         return self.running["gala"].wait(seconds)
 
     def server_processes(self) -> Iterator[tuple[str, int]]:
-        """The processes at the server by what they are: the run's, FLARE's, and FLARE's for the job."""
+        """The processes at the server by what they are: the run's, the engine's, and the engine's for our job."""
         if "gala" in self.running:
             yield "run", self.running["gala"].pid
         for pid, line in _commands():
             if str(self.federation.server) in line:
-                yield "job" if "runner_process" in line else "server", pid
+                words = {"runner_process": "job", "serverapp": "job", "superlink": "superlink"}
+                yield next((kind for word, kind in words.items() if word in line), "server"), pid
 
     def kill_worker(self, site: str) -> None:
         """kill -9 the process that works for a job at a site, and nothing else of the site."""

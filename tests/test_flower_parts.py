@@ -206,3 +206,24 @@ def test_a_piece_that_is_still_on_its_way_is_soon_asked_for_again() -> None:
     finally:
         http_grid.pull_objects = before
     assert tries[-1] - tries[0] < 0.8  # Flower would have waited for three seconds
+
+
+def test_an_answer_in_more_pieces_than_an_honest_one_has_is_not_fetched() -> None:
+    from flwr.supercore.inflatable.inflatable_utils import ObjectPullError
+
+    from galafed.flower.patience import AROUND, CHUNK, PullAnswers
+
+    pulled: list[str] = []
+
+    def pull(name: str) -> bytes:
+        pulled.append(name)
+        return b"piece"
+
+    answers = PullAnswers()
+    answers.expect(10 * CHUNK)
+    names = [str(number) for number in range(10 + AROUND)]
+    assert answers(names, pull).keys() == set(names)
+    pulled.clear()
+    with pytest.raises(ObjectPullError, match=f"{11 + AROUND} pieces; at most {10 + AROUND} are accepted"):
+        answers([*names, "one more"], pull)
+    assert not pulled

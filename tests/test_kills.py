@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flare_harness import Deployment
+from flare_harness import Deployment, rogue
+from galafed.flower.folder import FlowerFolder
+from galafed.sites.processes import Processes, answers
 from stripes import write_stripes
 
 PHASES = 5
@@ -43,7 +45,7 @@ class Killer:
             now = time.monotonic()
             for name in [name for name, when in self._back.items() if when <= now]:
                 del self._back[name]
-                deployment.start(name)
+                deployment.start(name, env=rogue("honest"))
             if now < due:
                 continue
             due = now + draw.uniform(*self._every)
@@ -60,12 +62,35 @@ class Killer:
             self.killed.append((name, way))
 
 
+def _gathered(deployment: Deployment, folder: FlowerFolder, logs: Path) -> Processes:
+    """A SuperLink to which all sites are connected: thirty-five processes need a while on few cores."""
+    from galafed.flower.environment import environment
+    from galafed.flower.register import connected, register
+
+    link = Processes(logs)
+    try:
+        link.start("link", [*folder.link_command(), "--database", folder.server / "link.db"], environment(folder.home))
+        deadline = time.monotonic() + 400
+        while not answers(folder.host, folder.port):
+            assert time.monotonic() < deadline, link.trouble()
+            time.sleep(0.1)
+        register(folder)
+        deployment.start(env=rogue("honest"))
+        while not connected(folder) >= set(folder.sites):
+            assert time.monotonic() < deadline, connected(folder)
+            time.sleep(1)
+    except BaseException:
+        link.close()
+        raise
+    return link
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize(
     ("engine", "count", "rounds", "patience", "ways", "every"),
     [
-        ("flower", 17, 30, 6.0, ["site"], (2.0, 6.0)),
+        ("flower", 17, 30, 8.0, ["site"], (2.0, 6.0)),
         ("nvflare", 5, 12, 12.0, ["worker", "client", "site"], (15.0, 40.0)),
     ],
     ids=["flower", "nvflare"],
@@ -83,8 +108,12 @@ def test_sites_killed_at_random_and_started_again(
     sources = [f"site-{number:02d}" for number in range(count)]
     settings = write_stripes(tmp_path / "images", [*sources, "target"])
     deployment = Deployment(tmp_path, sources, "target", engine=engine, images=tmp_path / "images")
+    link: Processes | None = None
     try:
-        deployment.start()
+        if isinstance(deployment.federation, FlowerFolder):
+            link = _gathered(deployment, deployment.federation, tmp_path / "logs")
+        else:
+            deployment.start(env=rogue("honest"))
         deployment.run("sites", settings=settings | {"rounds": str(rounds), "timeout": str(patience)})
         deployment.wait_for("target", "centroids", 1, seconds=400)
         began = time.monotonic()
@@ -93,6 +122,8 @@ def test_sites_killed_at_random_and_started_again(
         took = time.monotonic() - began
     finally:
         deployment.close()
+        if link is not None:
+            link.close()
     assert code == 0, deployment.said()
     lines = deployment.metrics()
     assert len(lines) == rounds

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from flwr.app import DEFAULT_TTL, Message
 
+from galafed.flower.patience import pull_answers
 from galafed.flower.records import SMALL, pack, unpack
 from galafed.messages import Failure
 from galafed.sites.frames import Bytes
@@ -43,6 +44,7 @@ class GridQuestions:
         Answers may have up to `largest` bytes; large ones are taken one at a time, or all would be in memory at once.
         """
         started, limit = time.monotonic(), timeout or DEFAULT_TTL
+        pull_answers.expect(largest)
         nodes = self.wait_for(requests, min(limit / 2, RETURN))
         for name in sorted(requests.keys() - nodes.keys()):
             arrived(name, Failure(name, "-", "late", "no node of this name is connected to the SuperLink"))
