@@ -9,8 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytest.importorskip("flwr", reason="the extra galafed[flower] is not installed")
+
 from flare_harness import Deployment, rogue
+from galafed.flower.environment import environment
 from galafed.flower.folder import FlowerFolder
+from galafed.flower.register import connected, register
 from galafed.sites.processes import Processes, answers
 from stripes import write_stripes
 
@@ -64,9 +68,6 @@ class Killer:
 
 def _gathered(deployment: Deployment, folder: FlowerFolder, logs: Path) -> Processes:
     """A SuperLink to which all sites are connected: thirty-five processes need a while on few cores."""
-    from galafed.flower.environment import environment
-    from galafed.flower.register import connected, register
-
     link = Processes(logs)
     try:
         link.start("link", [*folder.link_command(), "--database", folder.server / "link.db"], environment(folder.home))
