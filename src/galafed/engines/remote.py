@@ -106,8 +106,7 @@ class Remote(Engine):
         there = [job for job in jobs if job.client not in failures]
         failures |= self._open([job.client for job in there if job.client not in self.facts], there, deadline)
         there = [job for job in there if job.client not in failures]
-        if failures:  # the others were kept waiting by those who do not answer, and have not had their time yet
-            deadline = Deadline(timeout or PATIENCE)
+        deadline = Deadline(timeout or PATIENCE)  # whoever was waited for until now, nobody has had time for the task
         answers = self._ask(there, deadline, lambda done: progress(done + len(failures)))
         shut = [job for job in there if _is(answers[job.client], "unopened")]
         if shut:  # a site was started again and no longer knows the run
