@@ -91,7 +91,7 @@ def _gathered(deployment: Deployment, folder: FlowerFolder, logs: Path) -> Proce
 @pytest.mark.parametrize(
     ("engine", "count", "rounds", "patience", "ways", "every"),
     [
-        ("flower", 17, 30, 8.0, ["site"], (2.0, 6.0)),
+        ("flower", 17, 30, 8.0, ["site"], (3.0, 9.0)),
         ("nvflare", 5, 12, 12.0, ["worker", "client", "site"], (15.0, 40.0)),
     ],
     ids=["flower", "nvflare"],
