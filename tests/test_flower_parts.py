@@ -51,10 +51,12 @@ class FakeGrid:
         return self.nodes
 
     def push_messages(self, messages: Iterable[Message]) -> list[str]:
-        (message,) = messages
-        key = f"m{len(self.pushed)}"
-        self.pushed[key] = message
-        return [key] if self.fate.get(message.metadata.dst_node_id) != "refused" else []
+        keys = []
+        for message in messages:
+            key = f"m{len(self.pushed)}"
+            self.pushed[key] = message
+            keys.append(key if self.fate.get(message.metadata.dst_node_id) != "refused" else "")
+        return keys
 
     def pull_messages(self, keys: Sequence[str]) -> list[Message]:
         replies = []
@@ -97,6 +99,25 @@ def test_every_site_is_told_of_once_and_with_its_reason(largest: int) -> None:
     assert "target:well" in sent
     assert "source:gone" in sent
     assert len({id(message.content) for message in sent.values()}) == 1, "a broadcast is packed once"
+
+
+def test_a_node_that_comes_back_is_asked_then_and_the_others_at_once() -> None:
+    grid = FakeGrid(["here"], {1: b"1", 2: b"2"})
+    told: dict[str, float] = {}
+    began = time.monotonic()
+
+    def arrived(name: str, answer: bytes | Failure) -> None:
+        told[name] = time.monotonic() - began
+        if name == "here":
+            grid.nodes.append(SimpleNamespace(node_id=2, name="back"))
+        assert isinstance(answer, bytes) == (name != "gone")
+
+    questions = GridQuestions(grid, target="here")  # type: ignore[arg-type]
+    questions.send(dict.fromkeys(["back", "gone", "here"], b"x"), 2.0, arrived, 100)
+    assert told["here"] < 0.5
+    assert told["back"] < 0.9
+    assert told["gone"] >= 1.0, "half of the time is for coming back"
+    assert len(grid.pushed) == 2
 
 
 def test_a_blank_node_plays_one_site_for_good() -> None:
