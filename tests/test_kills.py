@@ -67,7 +67,7 @@ class Killer:
 
 
 def _gathered(deployment: Deployment, folder: FlowerFolder, logs: Path) -> Processes:
-    """A SuperLink to which all sites are connected: thirty-five processes need a while on few cores."""
+    """A SuperLink to which all sites are connected: twenty processes need a while on few cores."""
     link = Processes(logs)
     try:
         link.start("link", [*folder.link_command(), "--database", folder.server / "link.db"], environment(folder.home))
@@ -91,8 +91,8 @@ def _gathered(deployment: Deployment, folder: FlowerFolder, logs: Path) -> Proce
 @pytest.mark.parametrize(
     ("engine", "count", "rounds", "patience", "ways", "every"),
     [
-        ("flower", 17, 30, 8.0, ["site"], (3.0, 9.0)),
-        ("nvflare", 5, 12, 12.0, ["worker", "client", "site"], (15.0, 40.0)),
+        ("flower", 9, 12, 10.0, ["site"], (3.0, 9.0)),
+        ("nvflare", 5, 8, 12.0, ["worker", "client", "site"], (15.0, 35.0)),
     ],
     ids=["flower", "nvflare"],
 )
