@@ -210,8 +210,9 @@ def test_a_piece_that_is_still_on_its_way_is_soon_asked_for_again() -> None:
     from flwr.supercore.inflatable.inflatable_utils import ObjectUnavailableError
     from flwr.superlink.grid import http_grid
 
-    from galafed.flower.patience import hasten_grid
+    from galafed.flower.patience import hasten_grid, pull_answers
 
+    pull_answers.expect(100)
     tries: list[float] = []
 
     def pull(name: str) -> bytes:
@@ -248,3 +249,23 @@ def test_an_answer_in_more_pieces_than_an_honest_one_has_is_not_fetched() -> Non
     with pytest.raises(ObjectPullError, match=f"{11 + AROUND} pieces; at most {10 + AROUND} are accepted"):
         answers([*names, "one more"], pull)
     assert not pulled
+
+
+def test_pieces_that_never_come_are_not_waited_for_beyond_the_end_of_a_question() -> None:
+    """As of a node that was killed after it had announced its answer."""
+    from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, ObjectUnavailableError
+
+    from galafed.flower.patience import PullAnswers
+
+    def pull(name: str) -> bytes:
+        if name == "there":
+            return b"piece"
+        raise ObjectUnavailableError(name)
+
+    answers = PullAnswers()
+    began = time.monotonic()
+    answers.expect(100, began + 0.4)
+    with pytest.raises(ObjectPullError, match="timeout"):
+        answers(["there", "not there"], pull)
+    assert 0.3 < time.monotonic() - began < 1.5
+    assert answers(["there"], pull) == {"there": b"piece"}, "what is there is fetched even then"

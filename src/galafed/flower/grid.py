@@ -45,7 +45,7 @@ class GridQuestions:
         Answers may have up to `largest` bytes; large ones are taken one at a time, or all would be in memory at once.
         """
         started, limit = time.monotonic(), timeout or DEFAULT_TTL
-        pull_answers.expect(largest)
+        pull_answers.expect(largest, started + limit)
         # A broadcast is packed once, and stored once at the SuperLink.
         number = {name: id(request) for name, request in requests.items()}
         contents = {id(request): pack(request) for request in requests.values()}

@@ -6,7 +6,9 @@ that is most of the time. And it fetches whatever was announced.
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 
@@ -17,26 +19,32 @@ FIRST, LONGEST = 0.05, 0.5
 """Seconds before the second look, and at most before any other."""
 AROUND = 8
 """Pieces of a message, at most, that hold no payload: records, and the message itself."""
+UPLOAD, SLOWEST = 3.0, 2**20
+"""Seconds that a node has for the pieces of an answer, and bytes a second by which a large one has longer."""
 
 pull_pieces = partial(pull_objects, initial_backoff=FIRST, backoff_cap=LONGEST)
 """Flower's own function, with less patience."""
 
 
 class PullAnswers:
-    """The same for answers: one in more pieces than an honest answer has is not fetched."""
+    """The same for answers: one in more pieces than an honest answer has is not fetched, nor waited for without end.
+
+    Of a node that was killed between the announcement and the last piece, Flower would wait for more than a minute.
+    """
 
     def __init__(self) -> None:
-        self._most = sys.maxsize
+        self._most, self._seconds, self._end = sys.maxsize, math.inf, math.inf
 
-    def expect(self, largest: int) -> None:
-        """From now on answers have up to so many bytes."""
-        self._most = AROUND + largest // CHUNK
+    def expect(self, largest: int, end: float = math.inf) -> None:
+        """From now on answers have up to so many bytes, and are not waited for after `end`, by the monotonic clock."""
+        self._most, self._seconds, self._end = AROUND + largest // CHUNK, UPLOAD + largest / SLOWEST, end
 
     def __call__(self, object_ids: list[str], pull_object_fn: Callable[[str], bytes]) -> dict[str, bytes]:
         if len(object_ids) > self._most:
             reason = f"its answer is in {len(object_ids)} pieces; at most {self._most} are accepted"
             raise ObjectPullError(object_ids[0], reason)
-        return pull_pieces(object_ids, pull_object_fn)
+        seconds = min(self._seconds, max(self._end - time.monotonic(), 0.0))
+        return pull_pieces(object_ids, pull_object_fn, max_time=seconds)
 
 
 pull_answers = PullAnswers()
