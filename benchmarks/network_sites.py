@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
+Handler = Callable[[bytes], bytes]
 DIGITS = 12
 """A request starts with the size of its answer, in so many digits."""
 
@@ -28,10 +31,12 @@ class Play:
 
 def main() -> None:
     """`network_sites.py SITE.toml`, or as a worker `network_sites.py SOCKET PARENT IDLE`."""
+    from galafed.flower.place import carried
+
     if len(sys.argv) > 2:
         from galafed.flower.worker import serve as work
 
-        work(Path(sys.argv[1]), lambda site: Play().handle, parent=int(sys.argv[2]), idle=float(sys.argv[3]))
+        work(Path(sys.argv[1]), played, parent=int(sys.argv[2]), idle=float(sys.argv[3]))
         return
     from galafed.flower.folder import kit_server
     from galafed.flower.node import serve
@@ -40,7 +45,20 @@ def main() -> None:
     settings = read_settings(Path(sys.argv[1]))
     kit = Path(settings.kit)
     address = kit_server(kit, settings.name)
-    serve(address, kit / "ca.crt", kit / "node.key", lambda: Play().handle, kit / "note")
+
+    def make() -> Handler:
+        return carried(Play().handle, settings.kit, settings.name)
+
+    serve(address, kit / "ca.crt", kit / "node.key", make, kit / "note")
+
+
+def played(text: str) -> Handler:
+    """In place of the site that a question of Flower's names."""
+    from galafed.flower import place
+    from galafed.sites import site
+
+    with mock.patch.object(site, "Site", return_value=Play()):
+        return place.site_of(text)
 
 
 if __name__ == "__main__":

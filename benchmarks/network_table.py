@@ -44,8 +44,10 @@ same bits: {same}.
 {rounds}
 
 Memory is the largest resident size of each process at the server's side above that of the same run with a small
-network; `serial` has its clients in the same process. Aimed at: {models:g} models, and {flight:g} for each of the
-replies in flight. {memory}
+network; `serial` has its clients in the same process. In Flower's simulation the processes of the run, the SuperLink
+and the simulation are the server's, and Ray's, with the workers that hold the simulated sites, are the sites'.
+
+Aimed at: {models:g} models, and {flight:g} for each of the replies in flight. {memory}
 """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import signal
@@ -15,16 +16,25 @@ from typing import Any
 
 import tomli_w
 
-from galafed.flare.kits import FlareFolder, make_federation
+from galafed.cli_federation import MAKERS
+from galafed.sites.federation_folder import FederationFolder
 from galafed.sites.processes import free_port
 from galafed.sites.site_file import write_site_file
 
 GALA = str(Path(sys.executable).with_name("gala"))
 ENV = os.environ | {"OMP_WAIT_POLICY": "passive"}
 
+ROGUE = Path(__file__).parent / "rogue"
+
+
+def rogue(fault: str, seconds: float = 0.0) -> dict[str, str]:
+    """The environment of a site with a fault; a late one is so many seconds late. See rogue_site.py."""
+    path = os.pathsep.join((str(ROGUE), str(ROGUE.parent), os.environ.get("PYTHONPATH", "")))
+    return {"PYTHONPATH": path, "ROGUE": fault, "ROGUE_SECONDS": str(seconds)}
+
 
 class Deployment:
-    """A federation in a folder, with its sites as processes.
+    """A federation of an engine in a folder, with its sites as processes.
 
     `images` holds a folder for each site that has its own; `places` are commands that start a party somewhere else.
     """
@@ -35,12 +45,17 @@ class Deployment:
         sources: Sequence[str],
         target: str,
         *,
+        engine: str = "nvflare",
         host: str = "127.0.0.1",
         images: Path | None = None,
         places: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self.folder = folder
-        self.federation: FlareFolder = make_federation(folder / "fed", sources, target, host=host, port=free_port())
+        self.engine = engine
+        make_federation = importlib.import_module(MAKERS[engine]).make_federation
+        self.federation: FederationFolder = make_federation(
+            folder / "fed", sources, target, host=host, port=free_port()
+        )
         self.running: dict[str, subprocess.Popen[str]] = {}
         self._places = places or {}
         for name in self.federation.sites:
@@ -56,7 +71,7 @@ class Deployment:
     def run(self, *arguments: str, out: str = "run", settings: dict[str, Any] | None = None) -> subprocess.Popen[str]:
         """`gala run`, in the background."""
         more = [f"--set={key}={value}" for key, value in (settings or {}).items()]
-        common = ("--engine", "nvflare", "--federation", str(self.federation.path), "--device", "cpu")
+        common = ("--engine", self.engine, "--federation", str(self.federation.path), "--device", "cpu")
         self.running["gala"] = self._gala("run", *arguments, *common, "--out", out, *more)
         return self.running["gala"]
 
@@ -109,12 +124,13 @@ class Deployment:
         return self.running["gala"].wait(seconds)
 
     def server_processes(self) -> Iterator[tuple[str, int]]:
-        """The processes at the server by what they are: the run's, FLARE's, and FLARE's for the job."""
+        """The processes at the server by what they are: the run's, the engine's, and the engine's for our job."""
         if "gala" in self.running:
             yield "run", self.running["gala"].pid
         for pid, line in _commands():
             if str(self.federation.server) in line:
-                yield "job" if "runner_process" in line else "server", pid
+                words = {"runner_process": "job", "serverapp": "job", "superlink": "superlink"}
+                yield next((kind for word, kind in words.items() if word in line), "server"), pid
 
     def kill_worker(self, site: str) -> None:
         """kill -9 the process that works for a job at a site, and nothing else of the site."""

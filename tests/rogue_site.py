@@ -14,8 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import galafed.flare.depot as depot
+import galafed.sites.errand as errand
 import galafed.sites.own_images  # noqa: F401 - what a site would import at its first question
+import galafed.sites.parcel as parcel
 from galafed.config import resolve
 from galafed.messages import Reply
 from galafed.runs.runner import start
@@ -91,23 +92,23 @@ def corrupt(fault: str) -> None:
         return CHANGES[fault](answer) if body.task.name == "train" else answer
 
     Site.handle = rogue  # type: ignore[method-assign]
-    if fault == "flood":  # the large answer through FLARE's own messages
-        depot.LARGE = 2**40
+    if fault == "flood":  # the large answer through FLARE's or Flower's own messages
+        parcel.LARGE = 2**40
     if fault in ("lie", "twice"):  # even a small answer is left at the server
-        depot.LARGE = 100
-        depot.Errand.leave = {"lie": lie, "twice": twice}[fault]  # type: ignore[method-assign]
+        parcel.LARGE = 100
+        errand.Errand.leave = {"lie": lie, "twice": twice}[fault]  # type: ignore[method-assign]
 
 
-LEAVE = depot.Errand.leave
+LEAVE = errand.Errand.leave
 
 
-def twice(self: depot.Errand, port: int, question: str, content: bytes) -> None:
+def twice(self: errand.Errand, port: int, question: str, content: bytes) -> None:
     """Leave the answer, and then once more."""
     LEAVE(self, port, question, content)
     LEAVE(self, port, question, content)
 
 
-def lie(self: depot.Errand, port: int, question: str, content: bytes) -> None:
+def lie(self: errand.Errand, port: int, question: str, content: bytes) -> None:
     """Announce the answer that was asked for, and send a gigabyte."""
     line = self._connected(port)
     frames.send(line, {"put": question, "size": len(content)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import socket
@@ -17,19 +18,40 @@ from pathlib import Path
 import pytest
 
 from flare_harness import resident
-from galafed.flare.depot import Depot, Errand
-from galafed.flare.kits import FlareFolder, make_federation
-from galafed.flare.parcel import unwrap, wrap
+from galafed.sites.depot import Depot
+from galafed.sites.errand import Errand
+from galafed.sites.identity import Identity
+from galafed.sites.parcel import LARGE, answered, unwrap, wrap
+
+MODULES = {"nvflare": "galafed.flare.kits", "flower": "galafed.flower.folder"}
 
 
-@pytest.fixture(scope="module")
-def federation(tmp_path_factory: pytest.TempPathFactory) -> FlareFolder:
-    return make_federation(tmp_path_factory.mktemp("depot") / "fed", ["a", "b"], "t")
+class Federation:
+    """The certificates of a federation, as its engine makes them."""
+
+    def __init__(self, engine: str, path: Path) -> None:
+        pytest.importorskip({"nvflare": "nvflare", "flower": "flwr"}[engine])
+        module = importlib.import_module(MODULES[engine])
+        self.engine = engine
+        self._made, self._identity_in = module.make_federation(path, ["a", "b"], "t"), module.identity_in
+
+    def server(self) -> Identity:
+        found: Identity = self._identity_in(self._made.server, "server")
+        return found
+
+    def site(self, name: str) -> Identity:
+        found: Identity = self._identity_in(self._made.kit(name), "client")
+        return found
+
+
+@pytest.fixture(scope="module", params=MODULES)
+def federation(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Federation:
+    return Federation(request.param, tmp_path_factory.mktemp("depot") / "fed")
 
 
 @pytest.fixture
-def depot(federation: FlareFolder, tmp_path: Path) -> Iterator[Depot]:
-    made = Depot(federation.server, "127.0.0.1", 0, tmp_path)
+def depot(federation: Federation, tmp_path: Path) -> Iterator[Depot]:
+    made = Depot(federation.server(), "127.0.0.1", 0, tmp_path)
     yield made
     made.close()
 
@@ -45,14 +67,12 @@ def hang_up() -> Iterator[None]:
         OPENED.pop().close()
 
 
-def errand(federation: FlareFolder, site: str) -> Errand:
-    OPENED.append(Errand(federation.kit(site), "127.0.0.1"))
+def errand(federation: Federation, site: str) -> Errand:
+    OPENED.append(Errand(federation.site(site), "127.0.0.1"))
     return OPENED[-1]
 
 
-def test_what_is_offered_is_fetched_by_all_and_what_is_left_is_taken_once(
-    depot: Depot, federation: FlareFolder
-) -> None:
+def test_what_is_offered_is_fetched_by_all_and_what_is_left_is_taken_once(depot: Depot, federation: Federation) -> None:
     content, question = os.urandom(3_000_000), depot.question(LARGEST)
     token = depot.offer(content)
     answers = {site: os.urandom(2_000_000) for site in ("a", "b")}
@@ -75,7 +95,7 @@ def test_what_is_offered_is_fetched_by_all_and_what_is_left_is_taken_once(
 
 
 def test_after_its_end_nothing_of_a_question_is_kept_or_accepted(
-    depot: Depot, federation: FlareFolder, tmp_path: Path
+    depot: Depot, federation: Federation, tmp_path: Path
 ) -> None:
     question, token = depot.question(LARGEST), depot.offer(b"x" * 100)
     mine = errand(federation, "a")
@@ -92,7 +112,7 @@ def test_after_its_end_nothing_of_a_question_is_kept_or_accepted(
 
 
 def test_a_request_that_was_fetched_is_not_kept_by_the_line_that_waits_for_the_next(
-    depot: Depot, federation: FlareFolder
+    depot: Depot, federation: Federation
 ) -> None:
     class Content(bytearray):
         """Bytes that can be watched."""
@@ -108,7 +128,7 @@ def test_a_request_that_was_fetched_is_not_kept_by_the_line_that_waits_for_the_n
     assert gone.wait(5)
 
 
-def test_a_site_can_only_answer_for_itself(depot: Depot, federation: FlareFolder) -> None:
+def test_a_site_can_only_answer_for_itself(depot: Depot, federation: Federation) -> None:
     question = depot.question(LARGEST)
     errand(federation, "b").leave(depot.port, question, b"of b")
     assert depot.take(question, "a") is None
@@ -118,7 +138,7 @@ def test_a_site_can_only_answer_for_itself(depot: Depot, federation: FlareFolder
 
 
 def test_a_second_answer_replaces_the_first_and_leaves_no_file_behind(
-    depot: Depot, federation: FlareFolder, tmp_path: Path
+    depot: Depot, federation: Federation, tmp_path: Path
 ) -> None:
     question, mine = depot.question(LARGEST), errand(federation, "a")
     mine.leave(depot.port, question, b"one")
@@ -129,8 +149,10 @@ def test_a_second_answer_replaces_the_first_and_leaves_no_file_behind(
     assert list(tmp_path.iterdir()) == [found]
 
 
-def test_strangers_and_plain_text_get_nowhere(depot: Depot, tmp_path_factory: pytest.TempPathFactory) -> None:
-    other = make_federation(tmp_path_factory.mktemp("other") / "fed", ["a"], "t")
+def test_strangers_and_plain_text_get_nowhere(
+    depot: Depot, federation: Federation, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = Federation(federation.engine, tmp_path_factory.mktemp("other") / "fed")
     question = depot.question(LARGEST)
     with pytest.raises(ssl.SSLError):
         errand(other, "a").leave(depot.port, question, b"x")
@@ -142,22 +164,18 @@ def test_strangers_and_plain_text_get_nowhere(depot: Depot, tmp_path_factory: py
     assert depot.take(question, "a") is None
 
 
-def test_a_site_does_not_take_another_site_for_the_server(federation: FlareFolder, tmp_path: Path) -> None:
+def test_a_site_does_not_take_another_site_for_the_server(federation: Federation, tmp_path: Path) -> None:
     """The key of b, which is of the same authority, behind the server's address."""
-    startup = tmp_path / "rogue" / "startup"
-    startup.mkdir(parents=True)
-    for theirs, mine in (("client.crt", "server.crt"), ("client.key", "server.key"), ("rootCA.pem", "rootCA.pem")):
-        (startup / mine).write_bytes((federation.kit("b") / "startup" / theirs).read_bytes())
-    rogue = Depot(tmp_path / "rogue", "127.0.0.1", 0, tmp_path)
+    rogue = Depot(federation.site("b"), "127.0.0.1", 0, tmp_path)
     try:
-        with pytest.raises(OSError, match="not the server of this federation"):
+        with pytest.raises(OSError, match=r"not the server of this federation|unsuitable certificate purpose"):
             errand(federation, "a").fetch(rogue.port, rogue.offer(b"poisoned"))
     finally:
         rogue.close()
 
 
 def test_an_answer_larger_than_the_question_allows_is_not_begun(
-    depot: Depot, federation: FlareFolder, tmp_path: Path
+    depot: Depot, federation: Federation, tmp_path: Path
 ) -> None:
     question, mine = depot.question(1000), errand(federation, "a")
     with pytest.raises(OSError, match="has 1001 bytes; at most 1000 are accepted"):
@@ -169,7 +187,7 @@ def test_an_answer_larger_than_the_question_allows_is_not_begun(
     assert depot.take(question, "a") is not None
 
 
-def test_no_room_is_made_for_what_a_header_claims(depot: Depot, federation: FlareFolder) -> None:
+def test_no_room_is_made_for_what_a_header_claims(depot: Depot, federation: Federation) -> None:
     """A message may announce bytes of its own; here nobody has any to send but those of an answer."""
     mine = errand(federation, "a")
     line = mine._connected(depot.port)
@@ -182,10 +200,12 @@ def test_no_room_is_made_for_what_a_header_claims(depot: Depot, federation: Flar
 LIAR = """
 import sys
 from pathlib import Path
-from galafed.flare.depot import Errand
 from galafed.sites import frames
-line = Errand(Path(sys.argv[1]), "127.0.0.1")._connected(int(sys.argv[2]))
-frames.send(line, {"put": sys.argv[3], "size": 1000})
+from galafed.sites.errand import Errand
+from galafed.sites.identity import Identity
+port, question, *files = sys.argv[1:]
+line = Errand(Identity(*map(Path, files)), "127.0.0.1")._connected(int(port))
+frames.send(line, {"put": question, "size": 1000})
 frames.receive(line)
 try:
     line.sendall(bytes(2**30))
@@ -195,12 +215,13 @@ except OSError:
 
 
 def test_a_gigabyte_takes_no_room_whether_it_is_announced_or_not(
-    depot: Depot, federation: FlareFolder, tmp_path: Path
+    depot: Depot, federation: Federation, tmp_path: Path
 ) -> None:
     before, question = resident(os.getpid()), depot.question(LARGEST)
     with pytest.raises(OSError, match="has 1073741824 bytes; at most"):
         errand(federation, "b").leave(depot.port, question, bytes(2**30))
-    command = [sys.executable, "-c", LIAR, str(federation.kit("a")), str(depot.port), question]
+    files = (federation.site("a").authority, federation.site("a").certificate, federation.site("a").key)
+    command = [sys.executable, "-c", LIAR, str(depot.port), question, *map(str, files)]
     said = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert said.stdout.strip() == "cut off", said.stderr
     assert resident(os.getpid()) - before < 50_000_000
@@ -209,13 +230,49 @@ def test_a_gigabyte_takes_no_room_whether_it_is_announced_or_not(
     assert depot.take(question, "b") is not None
 
 
-def test_a_request_that_somebody_keeps_is_not_written_over_by_the_next(depot: Depot, federation: FlareFolder) -> None:
+def test_a_request_that_somebody_keeps_is_not_written_over_by_the_next(depot: Depot, federation: Federation) -> None:
     mine = errand(federation, "a")
     contents = [os.urandom(size) for size in (300_000, 300_000, 299_000, 400_000)]
     kept = [mine.fetch(depot.port, depot.offer(content)) for content in contents]
     assert kept == contents
     for content in contents:  # and where nobody keeps it, the room is used again
         assert mine.fetch(depot.port, depot.offer(content)) == content
+
+
+def test_a_line_that_was_cut_is_opened_again_and_a_closed_depot_answers_nobody(
+    depot: Depot, federation: Federation, tmp_path: Path
+) -> None:
+    """A site that stays finds the depot of the next run at the same port."""
+    mine = errand(federation, "a")
+    assert mine.fetch(depot.port, depot.offer(b"first run")) == b"first run"
+    depot.close()
+    again = Depot(federation.server(), "127.0.0.1", depot.port, tmp_path)
+    try:
+        assert again.port == depot.port
+        question = again.question(LARGEST)
+        assert mine.fetch(again.port, again.offer(b"second run")) == b"second run"
+        mine.leave(again.port, question, b"answer")
+        assert again.take(question, "a") is not None
+    finally:
+        again.close()
+    with pytest.raises(OSError, match=r"refused|hung up|reset"):
+        mine.fetch(again.port, "token")
+
+
+def test_a_site_answers_a_parcel_by_the_way_it_came(depot: Depot, federation: Federation) -> None:
+    mine, question = errand(federation, "a"), depot.question(LARGEST)
+    table = {"port": depot.port, "question": question}
+    large, small = bytes(LARGE + 1), b"small"
+    assert unwrap(answered(wrap({}, small), lambda body: large + body, None)) == ({}, large + small)
+    assert unwrap(answered(wrap(table, small), lambda body: body, mine)) == ({}, small)
+    asked = wrap(table | {"get": depot.offer(large)})
+    assert unwrap(answered(asked, lambda body: body[::-1] + small, mine)) == ({"left": True}, b"")
+    left = depot.take(question, "a")
+    assert left is not None
+    assert left.read_bytes() == large + small
+    assert "no longer kept" in unwrap(answered(wrap(table | {"get": "x"}), bytes, mine))[0]["trouble"]
+    with pytest.raises(ValueError, match="no kit"):
+        answered(asked, bytes, None)
 
 
 def test_a_parcel_is_unwrapped_as_it_was_wrapped() -> None:

@@ -25,9 +25,10 @@ from galafed.flower.folder import FlowerFolder, make_federation, node_command
 from galafed.flower.keys import make_certificates, make_node_key
 from galafed.flower.register import connected, register
 from galafed.flower.runtimes import Federated, Loopback, Simulation
+from galafed.messages import Failure
 from galafed.sites import wire
+from galafed.sites.depot_relay import DepotRelay
 from galafed.sites.processes import Processes, answers, free_port
-from galafed.sites.relay import Relay
 from galafed.sites.site_file import write_site_file
 
 SITES = ("hand", "type", "hand-small")
@@ -36,8 +37,13 @@ ECHO = """
 import sys
 from pathlib import Path
 from galafed.flower.node import serve
-address, key, authority = sys.argv[1:]
-serve(address, Path(authority), Path(key), lambda: lambda request: request, Path(key).with_name("note"))
+from galafed.flower.place import carried
+address, kit, authority = sys.argv[1:]
+
+def make():
+    return carried(lambda request: request, kit, "echo")
+
+serve(address, Path(authority), Path(kit) / "node.key", make, Path(kit) / "note")
 """
 
 
@@ -65,7 +71,7 @@ class Running:
 
     def echo(self) -> None:
         kit = self.folder.kit("echo")
-        command = ["python", "-c", ECHO, self.folder.address, kit / "node.key", kit / "ca.crt"]
+        command = ["python", "-c", ECHO, self.folder.address, kit, kit / "ca.crt"]
         self.processes.start("echo", command, environment(self.folder.home))
 
     def kill(self, name: str) -> None:
@@ -77,10 +83,21 @@ class Running:
         return (self.processes.logs / f"{name}.log").read_text()
 
 
+def own_address() -> str:
+    """This machine's address on its network, as sites elsewhere would have it; on a machine without one, loopback's."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("198.51.100.1", 9))  # nothing is sent
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])
+
+
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     path = tmp_path_factory.mktemp("flower")
-    folder = make_federation(path / "federation", ["hand", "type", "echo"], "hand-small", port=free_port())
+    where = {"host": own_address(), "port": free_port()}
+    folder = make_federation(path / "federation", ["hand", "type", "echo"], "hand-small", **where)
     made = Running(folder, path / "logs")
     try:
         made.link()
@@ -114,14 +131,15 @@ def test_a_deployment_ends_with_the_same_bits(running: Running, tmp_path: Path, 
 
 
 def test_a_large_message_goes_there_and_back_whole(running: Running) -> None:
-    relay = Relay(lambda: Federated(running.folder, ["echo"], ""))
-    big = os.urandom(103_000_000)
-    heard: dict[str, Any] = {}
+    relay = DepotRelay(lambda: Federated(running.folder, ["echo"], ""))
+    big, heard = os.urandom(103_000_000), list[bytes | Path | Failure]()
     try:
-        relay.send({"echo": big}, 120, heard.__setitem__, len(big))
+        relay.send({"echo": big}, 120, lambda name, answer: heard.append(answer), len(big))
+        (answer,) = heard
+        assert isinstance(answer, Path)
+        assert answer.read_bytes() == big
     finally:
         relay.close()
-    assert heard["echo"] == big
 
 
 def test_a_killed_node_is_named_and_a_new_one_takes_part_again(running: Running, tmp_path: Path) -> None:
@@ -171,7 +189,7 @@ def test_strangers_are_refused(running: Running, tmp_path: Path) -> None:
     folder = running.folder
 
     def join(kit: Path, authority: Path) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", ECHO, folder.address, str(kit / "node.key"), str(authority)]
+        command = [sys.executable, "-c", ECHO, folder.address, str(kit), str(authority)]
         return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment(tmp_path))
 
     make_node_key(tmp_path)
@@ -181,7 +199,7 @@ def test_strangers_are_refused(running: Running, tmp_path: Path) -> None:
     twice = join(folder.kit("hand"), folder.server / "ca.crt")
     assert twice.returncode != 0, "the key of a node that is connected"
     (tmp_path / "other").mkdir()
-    make_certificates(tmp_path / "other", "127.0.0.1")
+    make_certificates(tmp_path / "other", folder.host)
     other = join(folder.kit("hand"), tmp_path / "other" / "ca.crt")
     assert other.returncode != 0
     assert "certificate" in (other.stdout + other.stderr).lower()
@@ -219,7 +237,7 @@ def test_flwr_run_alone_does_the_whole_run(tmp_path: Path) -> None:
 
 def test_supernodes_of_flower_keep_a_worker_warm(tmp_path: Path) -> None:
     made = Loopback([], "hand", tmp_path / "state", supernodes=True)
-    relay = Relay(lambda: made)
+    relay = DepotRelay(lambda: made)
     seen: list[Any] = []
     try:
         for sequence in (1, 2):

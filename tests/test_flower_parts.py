@@ -51,10 +51,12 @@ class FakeGrid:
         return self.nodes
 
     def push_messages(self, messages: Iterable[Message]) -> list[str]:
-        (message,) = messages
-        key = f"m{len(self.pushed)}"
-        self.pushed[key] = message
-        return [key] if self.fate.get(message.metadata.dst_node_id) != "refused" else []
+        keys = []
+        for message in messages:
+            key = f"m{len(self.pushed)}"
+            self.pushed[key] = message
+            keys.append(key if self.fate.get(message.metadata.dst_node_id) != "refused" else "")
+        return keys
 
     def pull_messages(self, keys: Sequence[str]) -> list[Message]:
         replies = []
@@ -99,6 +101,25 @@ def test_every_site_is_told_of_once_and_with_its_reason(largest: int) -> None:
     assert len({id(message.content) for message in sent.values()}) == 1, "a broadcast is packed once"
 
 
+def test_a_node_that_comes_back_is_asked_then_and_the_others_at_once() -> None:
+    grid = FakeGrid(["here"], {1: b"1", 2: b"2"})
+    told: dict[str, float] = {}
+    began = time.monotonic()
+
+    def arrived(name: str, answer: bytes | Failure) -> None:
+        told[name] = time.monotonic() - began
+        if name == "here":
+            grid.nodes.append(SimpleNamespace(node_id=2, name="back"))
+        assert isinstance(answer, bytes) == (name != "gone")
+
+    questions = GridQuestions(grid, target="here")  # type: ignore[arg-type]
+    questions.send(dict.fromkeys(["back", "gone", "here"], b"x"), 2.0, arrived, 100)
+    assert told["here"] < 0.5
+    assert told["back"] < 0.9
+    assert told["gone"] >= 1.0, "half of the time is for coming back"
+    assert len(grid.pushed) == 2
+
+
 def test_a_blank_node_plays_one_site_for_good() -> None:
     grid = FakeGrid(["", "", ""], {1: b"1", 2: b"2", 3: b"3"})
     questions = GridQuestions(grid, target="c")  # type: ignore[arg-type]
@@ -138,10 +159,13 @@ def test_a_real_node_is_the_site_of_its_own_file_whatever_it_is_told(tmp_path: P
 
 
 def test_simulated_sites_share_workers(tmp_path: Path) -> None:
-    run = {"workspace": str(tmp_path), "workers": 2}
+    run = {"workspace": str(tmp_path), "workers": 2, "kits": "/kits"}
     places = [place_of("source:hand", context({"partition-id": k, "num-partitions": 3}, run)) for k in range(3)]
     assert [node for node, _ in places] == [f"{tmp_path}/0", f"{tmp_path}/1", f"{tmp_path}/0"]
-    assert json.loads(places[0][1]) == {"name": "hand", "role": "source", "folder": f"{tmp_path}/hand"}
+    told = {"name": "hand", "role": "source", "folder": f"{tmp_path}/hand", "kit": "/kits/hand"}
+    assert json.loads(places[0][1]) == told
+    _, alone = place_of("source:hand", context({"partition-id": 0, "num-partitions": 3}, {}))
+    assert json.loads(alone)["kit"] == "", "a run of `flwr run` alone has no other line than Flower's"
 
 
 def test_settings_of_flwr_run_become_those_of_a_run(tmp_path: Path) -> None:
@@ -186,8 +210,9 @@ def test_a_piece_that_is_still_on_its_way_is_soon_asked_for_again() -> None:
     from flwr.supercore.inflatable.inflatable_utils import ObjectUnavailableError
     from flwr.superlink.grid import http_grid
 
-    from galafed.flower.patience import hasten_grid
+    from galafed.flower.patience import hasten_grid, pull_answers
 
+    pull_answers.expect(100)
     tries: list[float] = []
 
     def pull(name: str) -> bytes:
@@ -203,3 +228,44 @@ def test_a_piece_that_is_still_on_its_way_is_soon_asked_for_again() -> None:
     finally:
         http_grid.pull_objects = before
     assert tries[-1] - tries[0] < 0.8  # Flower would have waited for three seconds
+
+
+def test_an_answer_in_more_pieces_than_an_honest_one_has_is_not_fetched() -> None:
+    from flwr.supercore.inflatable.inflatable_utils import ObjectPullError
+
+    from galafed.flower.patience import AROUND, CHUNK, PullAnswers
+
+    pulled: list[str] = []
+
+    def pull(name: str) -> bytes:
+        pulled.append(name)
+        return b"piece"
+
+    answers = PullAnswers()
+    answers.expect(10 * CHUNK)
+    names = [str(number) for number in range(10 + AROUND)]
+    assert answers(names, pull).keys() == set(names)
+    pulled.clear()
+    with pytest.raises(ObjectPullError, match=f"{11 + AROUND} pieces; at most {10 + AROUND} are accepted"):
+        answers([*names, "one more"], pull)
+    assert not pulled
+
+
+def test_pieces_that_never_come_are_not_waited_for_beyond_the_end_of_a_question() -> None:
+    """As of a node that was killed after it had announced its answer."""
+    from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, ObjectUnavailableError
+
+    from galafed.flower.patience import PullAnswers
+
+    def pull(name: str) -> bytes:
+        if name == "there":
+            return b"piece"
+        raise ObjectUnavailableError(name)
+
+    answers = PullAnswers()
+    began = time.monotonic()
+    answers.expect(100, began + 0.4)
+    with pytest.raises(ObjectPullError, match="timeout"):
+        answers(["there", "not there"], pull)
+    assert 0.3 < time.monotonic() - began < 1.5
+    assert answers(["there"], pull) == {"there": b"piece"}, "what is there is fetched even then"

@@ -12,11 +12,12 @@ import pytest
 
 from flare_harness import Deployment
 from galafed.benchmarks.toy import Toy
-from galafed.flare.depot import Depot, Errand
-from galafed.flare.kits import make_federation
+from galafed.flare.kits import identity_in, make_federation
 from galafed.messages import Reply
 from galafed.networks.base import networks as architectures
 from galafed.sites import wire
+from galafed.sites.depot import Depot
+from galafed.sites.errand import Errand
 from giveaways import NAMES, seen
 from namespaces import networks
 from packets import Capture
@@ -60,8 +61,8 @@ class Tap:
 
 def test_the_line_of_large_payloads_shows_nothing_of_them(tmp_path: Path) -> None:
     federation = make_federation(tmp_path / "fed", ["a"], "t")
-    depot = Depot(federation.server, "127.0.0.1", 0, tmp_path)
-    tap, mine = Tap(depot.port), Errand(federation.kit("a"), "127.0.0.1")
+    depot = Depot(identity_in(federation.server, "server"), "127.0.0.1", 0, tmp_path)
+    tap, mine = Tap(depot.port), Errand(identity_in(federation.kit("a"), "client"), "127.0.0.1")
     model = architectures.get("small_cnn")(classes=3, image_size=8).initial(0)
     message = wire.encode(wire.Answer("r", "a", 1, "a", Reply("a", model.parts, {}, seconds=0)))
     pixels = Toy().load("dark").train
@@ -84,14 +85,14 @@ def test_the_line_of_large_payloads_shows_nothing_of_them(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_nine_sites_with_addresses_of_their_own_and_every_packet_searched(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["nvflare", "flower"])
+def test_nine_sites_with_addresses_of_their_own_and_every_packet_searched(engine: str, tmp_path: Path) -> None:
     names = [f"site-{number}" for number in range(8)] + ["target"]
     settings = write_stripes(tmp_path / "images", names) | {"rounds": "2", "timeout": "60"}
     with networks(names) as net:
         places = {name: net.place(name) for name in ("gala", *names)}
-        deployment = Deployment(
-            tmp_path, names[:-1], "target", host=net.server, images=tmp_path / "images", places=places
-        )
+        where = {"host": net.server, "places": places, "images": tmp_path / "images"}
+        deployment = Deployment(tmp_path, names[:-1], "target", engine=engine, **where)
         port = deployment.federation.port
         with Capture("bridge", (port, port + 1, port + 2), net.path("gala")) as capture:
             try:

@@ -480,6 +480,27 @@ def test_a_silent_site_costs_one_time_out_and_then_a_probe(tmp_path: Path) -> No
     assert kinds == {("dark", "late")} or kinds == {("dark", "late"), ("dark", "lost")}
 
 
+def test_a_task_has_its_whole_time_whoever_was_waited_for_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sites prepare for the run, and one that was late is asked whether it is there."""
+    given: list[tuple[str, float]] = []
+    send = Wire.send
+
+    def slow(self: Wire, requests: Mapping[str, bytes], timeout: float | None, arrived: Any, largest: int) -> None:
+        body = wire.decode_request(next(iter(requests.values()))).body
+        given.append((type(body).__name__, timeout or 0.0))
+        if isinstance(body, wire.Open | wire.Ping):
+            time.sleep(0.4)
+        late = {"dark"} if isinstance(body, wire.Ask) and body.task.name == "train" else set()
+        send(self, {name: r for name, r in requests.items() if name not in late}, timeout, arrived, largest)
+
+    monkeypatch.setattr(Wire, "send", slow)
+    start(config(rounds=2, timeout=20.0), tmp_path / "run")
+    assert {kind for kind, _ in given} == {"Open", "Ask", "Ping"}
+    assert all(seconds > 19.7 for kind, seconds in given if kind == "Ask"), given
+
+
 def test_below_the_quorum_the_round_is_undone_and_the_run_can_be_resumed(tmp_path: Path) -> None:
     plain = start(config("serial", quorum=4), tmp_path / "plain").summary["digest"]
     LoopbackEngine.meddle = meddling("dark", lambda content: None)

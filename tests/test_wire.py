@@ -16,7 +16,7 @@ from safetensors.torch import save
 
 from galafed.messages import Failure, Held, Reply
 from galafed.model import State, StateError, check_shapes, schema_of, size_of, weighted_mean
-from galafed.sites import packing, wire
+from galafed.sites import packing, spool, wire
 from galafed.tasks import align, centroids, evaluate, train
 
 NAMES = st.text(alphabet=st.characters(blacklist_characters="|", blacklist_categories=("Cs",)), min_size=1, max_size=8)
@@ -276,10 +276,22 @@ def test_a_sum_in_blocks_has_the_bits_of_the_whole_from_files_as_from_memory(
         assert isinstance(body, Reply)
         files[name] = body.parts["x"]
     monkeypatch.setattr("galafed.model.BLOCK", 10)
+    at_once = list[int]()
+    rows = spool.Spooled.rows
+
+    def counted(state: spool.Spooled, name: str, some: slice) -> torch.Tensor:
+        found = rows(state, name, some)
+        at_once.append(found.numel())
+        return found
+
+    monkeypatch.setattr(spool.Spooled, "rows", counted)
     for some in (states, files):
         mean = weighted_mean(some, weights)["w"]
         assert mean.shape == whole.shape
         assert torch.equal(mean, whole)
+    if len(shape) and shape[0] > 1:
+        assert sum(at_once) == 3 * 35, "of files, too, some rows are read at a time"
+        assert max(at_once) <= 10
 
 
 def test_a_large_message_has_the_same_bytes_as_a_small_one_would(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,13 +70,12 @@ def init(
         write_atomically(folder / RUN_FILE, run.encode())
         (folder / RUN_FILE).chmod(0o600)
     kits = "\n".join(f"  {name}: {folder / 'sites' / name}" for name in made.sites)
-    ports = f"ports {port} and {port + 1} have" if engine == "nvflare" else f"port {port} has"
     told = {
         "folder": folder,
         "kits": kits,
         "engine": engine,
         "address": made.address,
-        "open": f"{ports} to be open there",
+        "open": f"ports {port} and {port + 1} have to be open there",
     }
     text = NEXT.format(count=len(made.sites), **told)
     console().print(text, markup=False, highlight=False, soft_wrap=True)

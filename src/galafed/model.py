@@ -108,7 +108,8 @@ def _sum_in_blocks(states: Mapping[str, State], clients: list[str], name: str, w
     """Σ w v of one tensor, some rows at a time: of a large one, a sum in float64 would take as much room as five."""
     first = outline(states[clients[0]])[name]
     shape, at_once = first.shape, max(1, BLOCK // max(1, math.prod(first.shape[1:])))
-    if first.device.type != "cpu" or not shape or shape[0] <= at_once:  # an accelerator would wait for every block
+    in_memory = first.device.type in ("cpu", "meta")  # that of a file has no numbers here; an accelerator would wait
+    if not in_memory or not shape or shape[0] <= at_once:
         return _sum(_each(states, clients, name), weights)
     mean: torch.Tensor | None = None
     for start in range(0, shape[0], at_once):

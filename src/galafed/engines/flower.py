@@ -15,7 +15,7 @@ from galafed.sites.extras import require
 if TYPE_CHECKING:
     from galafed.engines.remote import Transport
     from galafed.messages import Failure, Job, Reply
-    from galafed.sites.relay import Runtime
+    from galafed.sites.depot_relay import RuntimeWithDepot
 
 LOOPBACK = {"loopback": False, "supernodes": True}
 """In place of a federation's folder: a deployment on this machine, for as long as the run lasts, with our own nodes or
@@ -39,13 +39,13 @@ class Flower(Remote):
         if _inside:
             return _inside[-1]
         require("flower")
-        from galafed.sites.relay import Relay
+        from galafed.sites.depot_relay import DepotRelay
 
-        relay = Relay(self._runtime, "Flower")
+        relay = DepotRelay(self._runtime, "Flower")
         relay.open()
         return relay
 
-    def _runtime(self) -> Runtime:
+    def _runtime(self) -> RuntimeWithDepot:
         from galafed.flower.folder import FlowerFolder
         from galafed.flower.runtimes import Federated, Loopback, Simulation
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from galafed.errors import ConfigError
 from galafed.federation import Engine
 from galafed.messages import Failure, Held, Job, Reply
+from galafed.sites.allocation import give_back_at_once
 from galafed.sites.ledger import Direction, entry, facts_of
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ class Remote(Engine):
         self, jobs: Sequence[Job], timeout: float | None, progress: Callable[[int], None]
     ) -> list[Reply | Failure]:
         if self._transport is None:
+            give_back_at_once()
             self._transport = self.connect()
         if self._first_round is None:
             self._first_round = jobs[0].round
@@ -104,8 +106,7 @@ class Remote(Engine):
         there = [job for job in jobs if job.client not in failures]
         failures |= self._open([job.client for job in there if job.client not in self.facts], there, deadline)
         there = [job for job in there if job.client not in failures]
-        if failures:  # the others were kept waiting by those who do not answer, and have not had their time yet
-            deadline = Deadline(timeout or PATIENCE)
+        deadline = Deadline(timeout or PATIENCE)  # whoever was waited for until now, nobody has had time for the task
         answers = self._ask(there, deadline, lambda done: progress(done + len(failures)))
         shut = [job for job in there if _is(answers[job.client], "unopened")]
         if shut:  # a site was started again and no longer knows the run

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from nvflare.collab import collab
 
-from galafed.flare.depot import LARGE, Errand
 from galafed.flare.ending import end_with_parent
-from galafed.flare.kits import kit_server
-from galafed.flare.parcel import unwrap, wrap
+from galafed.flare.kits import identity_in, kit_server
+from galafed.sites.errand import Errand
+from galafed.sites.parcel import answered
 from galafed.sites.settings import read_settings, state_folder
 from galafed.sites.site import Site
 
@@ -31,19 +31,7 @@ class Party:
     def handle(self, request: bytes) -> bytes:
         """Answer one request; what is large is fetched and left beside FLARE."""
         site, errand = self._ready()
-        table, body = unwrap(request)
-        port, question = int(table["port"]), str(table["question"])
-        try:
-            if "get" in table:
-                body = errand.fetch(port, str(table["get"]))
-            answer = site.handle(body)
-            del body
-            if len(answer) <= LARGE:
-                return wrap({}, answer)
-            errand.leave(port, question, answer)
-        except OSError as error:
-            return wrap({"trouble": f"the line for large payloads: {error}"})
-        return wrap({"left": True})
+        return answered(request, site.handle, errand)
 
     def _ready(self) -> tuple[Site, Errand]:
         with self._making:
@@ -52,6 +40,6 @@ class Party:
                 path = Path(os.environ[SITE])
                 settings = read_settings(path)
                 kit = Path(settings.kit)
-                self._errand = Errand(kit, kit_server(kit, settings.name).rpartition(":")[0])
+                self._errand = Errand(identity_in(kit, "client"), kit_server(kit, settings.name).rpartition(":")[0])
                 self._site = Site(settings, state_folder(path))
             return self._site, self._errand

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from galafed.errors import ConfigError
-from galafed.flare.kits import SERVER, kit_server
+from galafed.flare.kits import kit_server
+from galafed.sites.identity import SERVER
 
 SECONDS = 5.0
 

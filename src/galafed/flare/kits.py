@@ -9,16 +9,16 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from galafed.errors import ConfigError
 from galafed.runs.files import new_folder
 from galafed.sites.federation_folder import FederationFolder, check_new
+from galafed.sites.identity import SERVER, Identity
 from galafed.sites.processes import BIN
 
 ADMIN = "admin@galafed.org"
 ORGANISATION = "galafed"
-SERVER = "server"
 NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}"
 """What FLARE accepts as the name of a site."""
 MESSAGES = {"streaming_max_blob_size": 2**24, "allow_adhoc_conns": False}
@@ -79,6 +79,12 @@ def kit_server(kit: Path, name: str) -> str:
     if owner != name:
         raise ConfigError(f"{kit} is the kit of {owner!r}, and this site is {name!r}; use its own kit")
     return address
+
+
+def identity_in(kit: Path, side: Literal["server", "client"]) -> Identity:
+    """Who a party with this kit is."""
+    startup = kit / "startup"
+    return Identity(startup / "rootCA.pem", startup / f"{side}.crt", startup / f"{side}.key")
 
 
 def _provision(workspace: Path, names: Sequence[str], host: str, port: int) -> Path:

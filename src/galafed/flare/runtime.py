@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from galafed.errors import QuorumError
-from galafed.flare.depot import Depot
-from galafed.flare.kits import ADMIN, FlareFolder, make_federation
+from galafed.flare.kits import ADMIN, FlareFolder, identity_in, make_federation
 from galafed.flare.parties import HEARTBEAT, environment, server_command, site_command
+from galafed.sites.depot import Depot
 from galafed.sites.processes import Processes, answers, free_port
 from galafed.sites.temporary import TemporaryFolder
 
@@ -45,7 +45,7 @@ class Coordinator:
         self._jobs = 0
         spool = self.folder / "spool"
         spool.mkdir(mode=0o700)
-        self.depot = Depot(federation.server, federation.host, federation.port + 1, spool)
+        self.depot = Depot(identity_in(federation.server, "server"), federation.host, federation.port + 1, spool)
         self._start_server()
 
     def submit(self, relay: Path) -> None:

@@ -1,21 +1,17 @@
-"""The engine's transport: small messages through FLARE's job, large payloads beside it, and sites taken back in."""
+"""The engine's transport: a relay to FLARE's job, which takes sites back in that were started again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
-from galafed.flare.depot import LARGE
-from galafed.flare.parcel import unwrap, wrap
 from galafed.flare.runtime import Coordinator
 from galafed.messages import Failure
-from galafed.sites.relay import Arrived, Relay
-
-SMALL = 2 * LARGE
-"""Bytes of the largest message that FLARE carries for us."""
+from galafed.sites.depot_relay import DepotRelay, Question
+from galafed.sites.relay import Arrived
 
 
-class FlareRelay(Relay):
+class FlareRelay(DepotRelay):
     """A relay that has the job started anew when a site that fell silent is connected: it was started again.
 
     FLARE never takes a site back into a running job.
@@ -25,61 +21,28 @@ class FlareRelay(Relay):
         super().__init__(make, "FLARE")
         self._missed: frozenset[str] = frozenset()
 
-    def send(self, requests: Mapping[str, bytes], timeout: float | None, arrived: Arrived, largest: int) -> None:
-        """As any relay; a site that is silent for the second time and yet connected is asked in a new job."""
-        self.open()
+    def _put(self, question: Question, timeout: float | None, arrived: Arrived) -> None:
+        """A site that is silent for the second time and yet connected is asked in a new job."""
         coordinator = self._runtime
         if not isinstance(coordinator, Coordinator):
             raise TypeError("a relay of FLARE needs its coordinator")
-        depot = coordinator.depot
-        question = depot.question(largest)
-        table = {"port": depot.port, "question": question}
-        bodies = {id(request): request for request in requests.values()}  # a broadcast is kept once
-        offered = {key: depot.offer(body) for key, body in bodies.items() if len(body) > LARGE}
-        wrapped = {
-            key: wrap(table | {"get": offered[key]}) if key in offered else wrap(table, body)
-            for key, body in bodies.items()
-        }
         failures: dict[str, Failure] = {}
 
-        def told(name: str, content: bytes | Path | Failure) -> None:
-            answer = self._opened(coordinator, question, name, content)
+        def told(name: str, answer: bytes | Path | Failure) -> None:
             if isinstance(answer, Failure):
                 failures[name] = answer
             else:
                 arrived(name, answer)
 
-        try:
-            messages = {name: wrapped[id(request)] for name, request in requests.items()}
-            super().send(messages, timeout, told, SMALL)
-            again = failures.keys() & self._missed
-            self._missed = (self._missed - requests.keys()) | failures.keys()
-            if again and (back := coordinator.connected(frozenset(again))):
-                self._hang_up()
-                for name in back:
-                    del failures[name]
-                super().send({name: messages[name] for name in back}, timeout, told, SMALL)
-                self._missed = self._missed - (back - failures.keys())
-        finally:
-            depot.end(question, list(offered.values()))
+        messages = question.messages
+        self._pass_on(question, messages, timeout, told)
+        again = failures.keys() & self._missed
+        self._missed = (self._missed - messages.keys()) | failures.keys()
+        if again and (back := coordinator.connected(frozenset(again))):
+            self._hang_up()
+            for name in back:
+                del failures[name]
+            self._pass_on(question, {name: messages[name] for name in back}, timeout, told)
+            self._missed = self._missed - (back - failures.keys())
         for name, failure in failures.items():
             arrived(name, failure)
-
-    def _opened(
-        self, coordinator: Coordinator, question: str, name: str, content: bytes | Path | Failure
-    ) -> bytes | Path | Failure:
-        """An answer out of its parcel, or from where the site has left it."""
-        if not isinstance(content, bytes):
-            return content
-        try:
-            table, body = unwrap(content)
-        except ValueError:
-            return Failure(name, "", "invalid", "its answer is no message of ours")
-        if reason := coordinator.depot.refused(question, name):
-            return Failure(name, "", "invalid", reason)
-        if "trouble" in table:
-            return Failure(name, "", "lost", str(table["trouble"]))
-        if not table.get("left"):
-            return body
-        left = coordinator.depot.take(question, name)
-        return left or Failure(name, "", "lost", "it says that it has left its answer, and has not")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from galafed.errors import ConfigError
-from galafed.flower.folder import kit_server
+from galafed.flower.folder import identity_in, kit_server
 
 SECONDS = 5.0
 
@@ -18,6 +18,7 @@ def try_connection(kit: Path, name: str) -> Iterator[tuple[str, bool]]:
     try:
         address = kit_server(kit, name)
         context = ssl.create_default_context(cafile=str(kit / "ca.crt"))
+        identity_in(kit, "client").context(ssl.PROTOCOL_TLS_CLIENT)
         (kit / "node.key").read_bytes()
     except ConfigError as error:
         yield str(error), True

@@ -7,12 +7,14 @@ import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import tomli_w
 
 from galafed.errors import ConfigError
 from galafed.runs.files import new_folder
 from galafed.sites.federation_folder import FederationFolder, check_new
+from galafed.sites.identity import SERVER, Identity
 from galafed.sites.settings import NAME
 
 KIT = "kit.toml"
@@ -49,24 +51,29 @@ def make_federation(
     path = path.absolute()
     names = (*sources, target)
     for name in names:
-        if not re.fullmatch(NAME, name):
+        if not re.fullmatch(NAME, name) or name == SERVER:
             raise ConfigError(f"a site cannot be called {name!r}: letters, digits, dots, dashes and underscores")
     check_new(path, names)
     with new_folder(path) as temporary:
         folder = FlowerFolder(temporary, host, port, names, target)
         os.chmod(temporary, 0o700)
         folder.home.mkdir(parents=True)
-        make_certificates(folder.server, host)
-        authority = (folder.server / "ca.crt").read_bytes()
         for name in names:
             kit = folder.kit(name)
             kit.mkdir(parents=True, mode=0o700)
             make_node_key(kit)
-            (kit / "ca.crt").write_bytes(authority)
             (kit / KIT).write_text(tomli_w.dumps({"engine": "flower", "name": name, "server": folder.address}))
+        make_certificates(folder.server, host, {name: folder.kit(name) for name in names})
         write_connection(folder.home, {"address": folder.address, "root-certificates": str(path / "server" / "ca.crt")})
         folder.write()
     return FlowerFolder.read(path)
+
+
+def identity_in(kit: Path, side: Literal["server", "client"]) -> Identity:
+    """Who a party with this kit is on the line for large payloads."""
+    if not (kit / f"{side}.crt").exists():
+        raise ConfigError(f"{kit} has no {side}.crt: an earlier version of galafed made it; make the federation again")
+    return Identity(kit / "ca.crt", kit / f"{side}.crt", kit / f"{side}.key")
 
 
 def write_connection(home: Path, connection: dict[str, str | bool]) -> None:

@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from flwr.app import DEFAULT_TTL, Message
+from flwr.app import DEFAULT_TTL, Message, RecordDict
 
+from galafed.flower.patience import pull_answers
 from galafed.flower.records import SMALL, pack, unpack
 from galafed.messages import Failure
 from galafed.sites.frames import Bytes
@@ -40,41 +41,53 @@ class GridQuestions:
     def send(self, requests: dict[str, Bytes], timeout: float, arrived: Arrived, largest: int) -> None:
         """Send each site its request; every site is told of exactly once. The requests are let go of once packed.
 
+        One whose node is not connected is sent its request when it comes back, and the others need not wait for that.
         Answers may have up to `largest` bytes; large ones are taken one at a time, or all would be in memory at once.
         """
         started, limit = time.monotonic(), timeout or DEFAULT_TTL
-        nodes = self.wait_for(requests, min(limit / 2, RETURN))
-        for name in sorted(requests.keys() - nodes.keys()):
-            arrived(name, Failure(name, "-", "late", "no node of this name is connected to the SuperLink"))
-        asked = [name for name in sorted(requests) if name in nodes]
+        pull_answers.expect(largest, started + limit)
         # A broadcast is packed once, and stored once at the SuperLink.
         number = {name: id(request) for name, request in requests.items()}
         contents = {id(request): pack(request) for request in requests.values()}
         requests.clear()
-        waiting: dict[str, str] = {}
-        for name in asked:
-            group = f"{'target' if name == self.target else 'source'}:{name}"
-            message = Message(contents[number[name]], nodes[name], "train.ask", ttl=limit + SLACK, group_id=group)
-            if pushed := [key for key in self._grid.push_messages([message]) if key]:
-                waiting[pushed[0]] = name
-            else:
-                arrived(name, _lost(name, "the SuperLink did not take the message"))
+        packed = {name: contents[place] for name, place in sorted(number.items())}
         del contents
-        self._collect(waiting, started + limit, arrived, one_by_one=largest > SMALL)
+        waiting: dict[str, str] = {}
+        wait, deadline, back = POLL, started + limit, started + min(limit / 2, RETURN)
+        while True:
+            waiting |= self._push(packed, limit + SLACK, arrived)
+            if packed and time.monotonic() >= back:
+                for name in packed:
+                    arrived(name, Failure(name, "-", "late", "no node of this name is connected to the SuperLink"))
+                packed.clear()
+            self._collect(waiting, arrived, one_by_one=largest > SMALL)
+            if not (waiting or packed) or time.monotonic() >= deadline:
+                break
+            time.sleep(wait)
+            wait = min(wait * 1.1, LONGEST)
         for name in waiting.values():
             arrived(name, Failure(name, "-", "late", f"no answer came within {limit:.1f} s"))
 
-    def _collect(self, waiting: dict[str, str], deadline: float, arrived: Arrived, *, one_by_one: bool) -> None:
-        """Hand on answers as they come; what is left in `waiting` did not come in time."""
-        wait = POLL
-        while waiting and time.monotonic() < deadline:
-            for keys in [[key] for key in waiting] if one_by_one else [list(waiting)]:
-                for reply in self._grid.pull_messages(keys):
-                    if name := waiting.pop(reply.metadata.reply_to_message_id, None):
-                        arrived(name, _answer(name, reply))
-            if waiting:
-                time.sleep(wait)
-                wait = min(wait * 1.1, LONGEST)
+    def _push(self, packed: dict[str, RecordDict], ttl: float, arrived: Arrived) -> dict[str, str]:
+        """Send their messages to those whose nodes are connected, who leave `packed`; names by message."""
+        nodes = self._nodes(packed) if packed else {}
+        messages = []
+        for name, node in nodes.items():
+            group = f"{'target' if name == self.target else 'source'}:{name}"
+            messages.append(Message(packed.pop(name), node, "train.ask", ttl=ttl, group_id=group))
+        keys = list(self._grid.push_messages(messages)) if messages else []
+        taken = dict(zip(nodes, keys, strict=False))
+        for name in nodes:
+            if not taken.get(name):
+                arrived(name, _lost(name, "the SuperLink did not take the message"))
+        return {key: name for name, key in taken.items() if key}
+
+    def _collect(self, waiting: dict[str, str], arrived: Arrived, *, one_by_one: bool) -> None:
+        """Hand on the answers that are there; whose answer it is leaves `waiting`."""
+        for keys in [[key] for key in waiting] if one_by_one else [list(waiting)] if waiting else []:
+            for reply in self._grid.pull_messages(keys):
+                if name := waiting.pop(reply.metadata.reply_to_message_id, None):
+                    arrived(name, _answer(name, reply))
 
     def wait_for(self, names: Iterable[str], patience: float) -> dict[str, int]:
         """Let sites connect; returns the nodes of those that are there when all are, or after a while."""

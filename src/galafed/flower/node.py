@@ -32,6 +32,7 @@ from flwr.supernode.fleet_http_connection import http_request_response
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from galafed.flower.patience import pull_pieces
+from galafed.flower.place import parcels_for
 from galafed.flower.records import pack, unpack
 from galafed.flower.worker import Handler
 from galafed.runs.files import write_atomically
@@ -146,9 +147,7 @@ def main() -> None:
     state.mkdir(parents=True, exist_ok=True)
 
     def make() -> Handler:
-        from galafed.sites.site import Site  # imports torch, for which the SuperLink need not wait
-
-        return Site(settings, state).handle
+        return parcels_for(settings, state)  # imports torch, for which the SuperLink need not wait
 
     serve(address, kit / "ca.crt", kit / "node.key", make, state / "node")
 

@@ -9,30 +9,47 @@ from typing import TYPE_CHECKING, Any
 from galafed.config import read_toml, resolve, set_value
 from galafed.engines.flower import inside
 from galafed.flower.place import clear_simulation
+from galafed.messages import Failure
 from galafed.report.console import console
 from galafed.report.live import PlainDisplay
+from galafed.sites.parcel import LARGE, unwrap, wrap
 
 if TYPE_CHECKING:
     from flwr.app import Context
 
     from galafed.engines.remote import Arrived
     from galafed.flower.grid import GridQuestions
+    from galafed.sites.frames import Bytes
 
 SETTINGS = ("benchmark", "algorithm", "target", "network", "rounds", "seed", "device")
 
 
 class GridTransport:
-    """Questions from this very process."""
+    """Questions from this very process; Flower carries what is large, too."""
 
     def __init__(self, questions: GridQuestions) -> None:
         self._questions = questions
 
     def send(self, requests: Mapping[str, bytes], timeout: float | None, arrived: Arrived, largest: int) -> None:
         """Ask the sites."""
-        self._questions.send(dict(requests), timeout or 0.0, arrived, largest)
+        wrapped = {id(request): wrap({}, request) for request in requests.values()}
+
+        def opened(name: str, answer: bytes | Failure) -> None:
+            arrived(name, answer if isinstance(answer, Failure) else _content(name, answer))
+
+        messages: dict[str, Bytes] = {name: wrapped[id(request)] for name, request in requests.items()}
+        wrapped.clear()
+        self._questions.send(messages, timeout or 0.0, opened, largest + LARGE)
 
     def close(self) -> None:
         """Flower ends its processes itself."""
+
+
+def _content(name: str, answer: bytes) -> bytes | Failure:
+    try:
+        return unwrap(answer)[1]
+    except ValueError:
+        return Failure(name, "", "invalid", "its answer is no message of ours")
 
 
 def settings_of(run_config: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,24 +1,58 @@
-"""How soon a piece of a message that is still on its way is asked for again.
+"""How soon a piece of a message that is still on its way is asked for again, and how many of them are fetched.
 
 A message is announced before its pieces are there. Flower then waits a second, two, four, up to ten: of a large message
-that is most of the time.
+that is most of the time. And it fetches whatever was announced.
 """
 
 from __future__ import annotations
 
+import math
+import sys
+import time
+from collections.abc import Callable
 from functools import partial
 
-from flwr.supercore.inflatable.inflatable_utils import pull_objects
+from flwr.common.constant import FLWR_PRIVATE_MAX_ARRAY_CHUNK_SIZE as CHUNK
+from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, pull_objects
 
 FIRST, LONGEST = 0.05, 0.5
 """Seconds before the second look, and at most before any other."""
+AROUND = 8
+"""Pieces of a message, at most, that hold no payload: records, and the message itself."""
+UPLOAD, SLOWEST = 3.0, 2**20
+"""Seconds that a node has for the pieces of an answer, and bytes a second by which a large one has longer."""
 
 pull_pieces = partial(pull_objects, initial_backoff=FIRST, backoff_cap=LONGEST)
 """Flower's own function, with less patience."""
 
 
+class PullAnswers:
+    """The same for answers: one in more pieces than an honest answer has is not fetched, nor waited for without end.
+
+    Of a node that was killed between the announcement and the last piece, Flower would wait for more than a minute.
+    """
+
+    def __init__(self) -> None:
+        self._most, self._seconds, self._end = sys.maxsize, math.inf, math.inf
+
+    def expect(self, largest: int, end: float = math.inf) -> None:
+        """From now on answers have up to so many bytes, and are not waited for after `end`, by the monotonic clock."""
+        self._most, self._seconds, self._end = AROUND + largest // CHUNK, UPLOAD + largest / SLOWEST, end
+
+    def __call__(self, object_ids: list[str], pull_object_fn: Callable[[str], bytes]) -> dict[str, bytes]:
+        if len(object_ids) > self._most:
+            reason = f"its answer is in {len(object_ids)} pieces; at most {self._most} are accepted"
+            raise ObjectPullError(object_ids[0], reason)
+        seconds = min(self._seconds, max(self._end - time.monotonic(), 0.0))
+        return pull_pieces(object_ids, pull_object_fn, max_time=seconds)
+
+
+pull_answers = PullAnswers()
+"""What the server app fetches with."""
+
+
 def hasten_grid() -> None:
-    """Have the server app's Grid, in this process, look as soon: its own method leaves no choice."""
+    """Have the server app's Grid, in this process, fetch so: its own method leaves no choice."""
     from flwr.superlink.grid import http_grid
 
-    setattr(http_grid, "pull_objects", pull_pieces)  # noqa: B010 - a name that the module only imports
+    setattr(http_grid, "pull_objects", pull_answers)  # noqa: B010 - a name that the module only imports

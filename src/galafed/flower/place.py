@@ -7,11 +7,15 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from galafed.flower.folder import identity_in, kit_server
 from galafed.flower.resident import private_folder, socket_of
 from galafed.flower.worker import Handler
+from galafed.sites.parcel import answered
 
 if TYPE_CHECKING:
     from flwr.app import Context
+
+    from galafed.sites.settings import SiteSettings
 
 
 def place_of(told: str, context: Context) -> tuple[str, str]:
@@ -27,7 +31,10 @@ def place_of(told: str, context: Context) -> tuple[str, str]:
     workspace, workers = _simulation(context)
     worker = int(node["partition-id"]) % workers
     role, _, name = told.partition(":")
-    return f"{workspace}/{worker}", json.dumps({"name": name, "role": role, "folder": f"{workspace}/{name}"})
+    kits = context.run_config.get("kits")
+    kit = f"{kits}/{name}" if kits else ""
+    told_of = {"name": name, "role": role, "folder": f"{workspace}/{name}", "kit": kit}
+    return f"{workspace}/{worker}", json.dumps(told_of)
 
 
 def _simulation(context: Context) -> tuple[str, int]:
@@ -46,15 +53,32 @@ def clear_simulation(context: Context) -> None:
 
 
 def site_of(text: str) -> Handler:
-    """The site that `place_of` named."""
+    """The site that `place_of` named, for parcels."""
     from galafed.sites.policy import EVERYTHING
     from galafed.sites.settings import SiteSettings, read_settings, state_folder
-    from galafed.sites.site import Site
 
     told = json.loads(text)
     if "file" in told:
         file = Path(told["file"])
-        return Site(read_settings(file), state_folder(file)).handle
+        return parcels_for(read_settings(file), state_folder(file))
     # Simulated: no building is left.
-    settings = SiteSettings(name=told["name"], role=told["role"], allow=EVERYTHING)
-    return Site(settings, Path(told["folder"])).handle
+    settings = SiteSettings(name=told["name"], role=told["role"], kit=told["kit"], allow=EVERYTHING)
+    return parcels_for(settings, Path(told["folder"]))
+
+
+def parcels_for(settings: SiteSettings, folder: Path) -> Handler:
+    """What answers the parcels of a site with this state folder."""
+    from galafed.sites.site import Site
+
+    return carried(Site(settings, folder).handle, settings.kit, settings.name)
+
+
+def carried(handle: Handler, kit: str, name: str) -> Handler:
+    """What answers parcels with what answers requests; large payloads take the line that a site's kit is for."""
+    from galafed.sites.errand import Errand
+
+    errand = None
+    if kit:
+        host = kit_server(Path(kit), name).rpartition(":")[0]
+        errand = Errand(identity_in(Path(kit), "client"), host)
+    return lambda message: answered(message, handle, errand)

@@ -21,25 +21,34 @@ from galafed.flower.folder import (
     CONNECTION,
     Command,
     FlowerFolder,
+    identity_in,
     make_federation,
     node_command,
     supernode_command,
     write_connection,
 )
 from galafed.flower.resident import socket_of
+from galafed.sites.depot import Depot
+from galafed.sites.identity import Identity
 from galafed.sites.processes import BIN, Processes, answers, free_port
 from galafed.sites.temporary import TemporaryFolder
 
 LINK = "superlink"
 PREFIX = "galafed-flower-"
+HERE = "127.0.0.1"
 START = 60.0
 """Seconds a SuperLink has to come up."""
 
 
 class Link:
-    """A SuperLink as a child of this process, or one that answers already; our app is run through it."""
+    """A SuperLink as a child of this process, or one that answers already; our app is run through it.
 
-    def __init__(self, logs: Path, home: Path, host: str, port: int, command: Command) -> None:
+    The depot for large payloads is beside it, at the next port, and in this process.
+    """
+
+    def __init__(self, logs: Path, home: Path, host: str, port: int, command: Command, server: Identity) -> None:
+        self._spool = TemporaryFolder(PREFIX)
+        self.depot = Depot(server, host, port + 1, self._spool.path)
         self.processes = Processes(logs)
         self._home, self._host, self._port, self._command = home, host, port, command
         self._known = False
@@ -76,7 +85,9 @@ class Link:
 
     def close(self) -> None:
         """End what was started."""
+        self.depot.close()
         self.processes.close()
+        self._spool.close()
 
 
 class Federated(Link):
@@ -88,7 +99,8 @@ class Federated(Link):
         self._sites = {"sources": ",".join(sources), "target": target}
         logs, command = federation.server / "logs", federation.link_command()
         command += ["--database", federation.server / "link.db"] if database else []
-        super().__init__(logs, federation.home, federation.host, federation.port, command)
+        server = identity_in(federation.server, "server")
+        super().__init__(logs, federation.home, federation.host, federation.port, command, server)
 
     def _introduce(self) -> None:
         register: Command = [sys.executable, "-m", "galafed.flower.register", self.federation.path]
@@ -133,14 +145,17 @@ class Simulation(Link):
         self._workers = max(1, cores // threads)
         self._options = f"num-supernodes={len(sources) + 1} client-resources-num-cpus={cores // self._workers}"
         sites: dict[str, str | int] = {"sources": ",".join(sources), "target": target}
-        self._settings = sites | {"workspace": str(state), "workers": self._workers}
         self._own = TemporaryFolder(PREFIX)
         self.folder = self._own.path
         home, port = self.folder / "home", free_port()
+        # Flower's own messages stay in this machine, in the clear; large payloads go past it, as in a deployment.
+        made = make_federation(self.folder / "federation", sources, target, host=HERE, port=port)
+        kits = str(made.path / "sites")
+        self._settings = sites | {"workspace": str(state), "workers": self._workers, "kits": kits}
         home.mkdir()
-        write_connection(home, {"address": f"127.0.0.1:{port}", "insecure": True})
-        command: Command = ["flower-superlink", "--insecure", "--simulation", "--host", "127.0.0.1", "--port", port]
-        super().__init__(self.folder / "logs", home, "127.0.0.1", port, command)
+        write_connection(home, {"address": f"{HERE}:{port}", "insecure": True})
+        command: Command = ["flower-superlink", "--insecure", "--simulation", "--host", HERE, "--port", port]
+        super().__init__(self.folder / "logs", home, HERE, port, command, identity_in(made.server, "server"))
 
     def submit(self, relay: Path) -> None:
         """Have the simulation run the app with a node for each site."""
