@@ -11,6 +11,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from flare_harness import resident
+from galafed.sites import frames
 from galafed.sites.depot import Depot
 from galafed.sites.errand import Errand
 from galafed.sites.identity import Identity
@@ -65,6 +67,12 @@ def hang_up() -> Iterator[None]:
     yield
     while OPENED:
         OPENED.pop().close()
+
+
+def connection(federation: Federation, depot: Depot) -> ssl.SSLSocket:
+    """A line of site a, to say on it what no honest site says."""
+    plain = socket.create_connection(("127.0.0.1", depot.port), 10)
+    return federation.site("a").context(ssl.PROTOCOL_TLS_CLIENT).wrap_socket(plain, server_hostname="server")
 
 
 def errand(federation: Federation, site: str) -> Errand:
@@ -126,6 +134,48 @@ def test_a_request_that_was_fetched_is_not_kept_by_the_line_that_waits_for_the_n
     depot.end(question, [token])
     del content
     assert gone.wait(5)
+
+
+def announced(line: ssl.SSLSocket, question: str, size: int) -> dict[str, object]:
+    frames.send(line, {"put": question, "size": size})
+    return frames.receive(line)[0]
+
+
+def test_a_hostile_site_fills_neither_memory_nor_disk(depot: Depot, federation: Federation, tmp_path: Path) -> None:
+    question = depot.question(LARGEST)
+    with contextlib.ExitStack() as lines:
+        first, second, third = (lines.enter_context(connection(federation, depot)) for _ in range(3))
+        for line in (first, second):  # both begin to send and do not end
+            assert announced(line, question, LARGEST)["welcome"]
+        assert announced(third, question, LARGEST) == {"welcome": False, "largest": LARGEST, "busy": True}
+        for number in range(100):
+            assert not announced(third, f"made up {number}", 10)["welcome"]
+        assert not depot._refused
+        assert len(list(tmp_path.iterdir())) <= 2
+    mine = errand(federation, "a")
+    deadline = time.monotonic() + 5
+    while depot._coming and time.monotonic() < deadline:
+        time.sleep(0.01)
+    mine.leave(depot.port, question, b"an honest answer, after all")
+    assert depot.take(question, "a") is not None
+
+
+def test_no_more_lines_are_attended_to_than_there_is_room_for(
+    federation: Federation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("galafed.sites.depot.LINES", 1)
+    with contextlib.closing(Depot(federation.server(), "127.0.0.1", 0, tmp_path)) as depot:
+        question = depot.question(LARGEST)
+        with connection(federation, depot) as held:
+            assert announced(held, question, 0)["welcome"]
+            frames.receive(held)
+            with pytest.raises(OSError, match=r".*"), connection(federation, depot) as other:
+                announced(other, question, 0)
+        deadline = time.monotonic() + 5
+        while depot._lines and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(0.05)
+        errand(federation, "a").leave(depot.port, question, b"now there is room")
 
 
 def test_a_site_can_only_answer_for_itself(depot: Depot, federation: Federation) -> None:

@@ -13,6 +13,7 @@ import secrets
 import socket
 import ssl
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,10 @@ HANDSHAKE = 20.0
 """Seconds in which whoever connects has to show a certificate."""
 IDLE = 600.0
 """Seconds after which a connection that says nothing is closed."""
+LINES = 512
+"""Connections that are attended to at a time; whoever comes then is hung up on."""
+ATTEMPTS = 2
+"""Answers of a site to one question that may be on their way at a time: one, and one whose line was cut unnoticed."""
 
 
 class Depot:
@@ -39,6 +44,8 @@ class Depot:
         self._open: dict[str, int] = {}
         self._arrived: dict[tuple[str, str], Path] = {}
         self._refused: dict[tuple[str, str], str] = {}
+        self._coming: Counter[tuple[str, str]] = Counter()
+        self._free = threading.BoundedSemaphore(LINES)
         self._lines: set[socket.socket] = set()
         self._closed = False
         self._listener = _listen(host, port)
@@ -98,11 +105,16 @@ class Depot:
                 line, _ = self._listener.accept()
             except OSError:
                 return
-            threading.Thread(target=self._attend, args=(line,), daemon=True).start()
+            if self._free.acquire(blocking=False):
+                threading.Thread(target=self._attend, args=(line,), daemon=True).start()
+            else:
+                line.close()
 
     def _attend(self, line: socket.socket) -> None:
         """One connection, for as long as it lasts; whoever has no certificate of ours gets no further than that."""
-        with line, contextlib.suppress(OSError, EOFError, ValueError, KeyError):
+        broken = contextlib.suppress(OSError, EOFError, ValueError, KeyError)
+        with contextlib.ExitStack() as last, line, broken:
+            last.callback(self._free.release)
             line.settimeout(HANDSHAKE)
             with self._context.wrap_socket(line, server_side=True) as secure, self._noted(secure):
                 site = name_of(secure)
@@ -136,13 +148,24 @@ class Depot:
     def _store(self, line: ssl.SSLSocket, question: str, site: str, size: int) -> None:
         """Write an answer into a file as it comes; a second one replaces the first."""
         with self._lock:
-            largest = self._open.get(question, -1)
-            if reason := too_large(size, largest):
+            largest, busy = self._open.get(question, -1), self._coming[question, site] >= ATTEMPTS
+            if largest >= 0 and (reason := too_large(size, largest)):
                 self._refused[question, site] = reason
-        welcome = 0 <= size <= largest
-        frames.send(line, {"welcome": welcome, "largest": largest})
-        if not welcome:
-            return
+            welcome = 0 <= size <= largest and not busy
+            if welcome:
+                self._coming[question, site] += 1
+        try:
+            frames.send(line, {"welcome": welcome, "largest": largest, "busy": busy})
+            if welcome:
+                self._keep(question, site, self._written(line, size))
+                frames.send(line, {"got": size})
+        finally:
+            if welcome:
+                with self._lock:
+                    self._coming -= Counter({(question, site): 1})
+
+    def _written(self, line: ssl.SSLSocket, size: int) -> Path:
+        """A file of what comes; none where the line is cut before the end."""
         path = self._spool / f"{secrets.token_hex(8)}.safetensors"
         try:
             with path.open("xb") as file:
@@ -150,6 +173,10 @@ class Depot:
         except BaseException:
             path.unlink(missing_ok=True)
             raise
+        return path
+
+    def _keep(self, question: str, site: str, path: Path) -> None:
+        """An answer to a question that is open still."""
         with self._lock:
             before = self._arrived.get((question, site))
             if question in self._open:
@@ -158,7 +185,6 @@ class Depot:
                 before = path
         if before is not None:
             before.unlink(missing_ok=True)
-        frames.send(line, {"got": size})
 
 
 def _listen(host: str, port: int) -> socket.socket:

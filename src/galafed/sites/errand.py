@@ -65,6 +65,8 @@ class Errand:
         """Nothing, or the most bytes that would have been taken: none of a question that was ended."""
         frames.send(line, {"put": question, "size": len(content)})
         welcome, _ = frames.receive(line)
+        if welcome.get("busy"):
+            raise OSError("two answers of this site to the question are being taken in already")
         if not welcome.get("welcome"):
             return int(welcome.get("largest", -1))
         line.sendall(content)
