@@ -77,10 +77,10 @@ def _plan(layers: list[nn.Module]) -> list[Callable[[Tensor], Tensor]]:
     plan: list[Callable[[Tensor], Tensor]] = []
     while layers:
         kinds = tuple(map(type, layers[: len(BLOCK)]))
-        taken = next((size for size in (len(BLOCK), 2) if kinds[:size] == BLOCK[:size]), 1)
-        parts: list[Any] = layers[:taken]
-        plan.append(partial({4: block, 2: pair}[taken], *parts) if taken > 1 else parts[0])
-        del layers[:taken]
+        parts: list[Any] = layers[:4] if kinds == BLOCK else layers[:2] if kinds[:2] == BLOCK[:2] else layers[:1]
+        together: dict[int, Callable[..., Tensor]] = {4: block, 2: pair, 1: parts[0]}
+        plan.append(partial(together[len(parts)], *parts) if len(parts) > 1 else parts[0])
+        del layers[: len(parts)]
     return plan
 
 

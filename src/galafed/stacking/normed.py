@@ -34,7 +34,8 @@ def norm_pool_relu(norm: nn.BatchNorm2d, pool: nn.MaxPool2d, y: Tensor) -> Tenso
         cast(Tensor, norm.running_var).lerp_(variance * (count / (count - 1)), share)
     deviation = (variance + norm.eps).rsqrt_()
     if y.requires_grad or (norm.weight.requires_grad and torch.is_grad_enabled()):
-        return cast(Tensor, NormPoolRelu.apply(y, norm.weight, norm.bias, mean, deviation, pool))
+        result: Tensor = NormPoolRelu.apply(y, norm.weight, norm.bias, mean, deviation, pool)  # type: ignore[no-untyped-call]
+        return result
     return _normalised(pool(y), norm.weight, norm.bias, mean, deviation)
 
 
@@ -57,7 +58,7 @@ class NormPoolRelu(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """∂y = s g' - s (Σg + ŷ Σ(g ŷ)) / N with s = γ / √(σ² + ε), ŷ = (y - μ) / √(σ² + ε), g' at the maxima."""
         y, pooled, places, result, weight, mean, deviation = ctx.saved_tensors
-        gradient = gradient.contiguous(memory_format=LAST) * (result > 0)
+        gradient = torch.ops.aten.threshold_backward(gradient.contiguous(memory_format=LAST), result, 0)
         g = _rows(gradient)
         for_bias = g.sum(dim=0)
         for_weight = ((_rows(pooled) - mean).mul_(g)).sum(dim=0) * deviation
