@@ -135,9 +135,10 @@ class Lane:
         with torch.set_grad_enabled(bool(step.update)):
             losses = self._losses[number](self._bench.forward(self._modules, step.outputs, batch), batch)  # [n]
         if step.update:
-            self._descents[number].step(
-                torch.autograd.grad(losses, self._moving[number], self._ones, allow_unused=True)
-            )
+            # Of a single loss torch knows the gradient to begin with; looking at one that is given takes it longer.
+            ones = None if self._alone else self._ones
+            gradients = torch.autograd.grad(losses, self._moving[number], ones, allow_unused=True)
+            self._descents[number].step(gradients)
             self._descend(step)
         return losses
 
@@ -151,7 +152,7 @@ class Lane:
     def _losses_of(self, step: Step) -> Losses:
         """A function from outputs and batch to the losses of all clients: a kernel if there is one for the loss."""
         if self._alone:
-            return lambda outputs, batch: step.loss(outputs, batch).unsqueeze(0)
+            return step.loss
         if kernels.usable(self._bench) and not self._work.mixup:
             from galafed.stacking.kernels.losses import MOST_CLASSES, twin_of  # needs triton
 

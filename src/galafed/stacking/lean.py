@@ -89,7 +89,7 @@ BLOCK = (nn.Conv2d, nn.BatchNorm2d, QuickMaxPool, nn.ReLU)
 
 def block(convolution: nn.Conv2d, norm: nn.BatchNorm2d, pool: QuickMaxPool, relu: nn.ReLU, x: Tensor) -> Tensor:
     """A convolution, BatchNorm, max-pool and ReLU."""
-    if norm.training and poolable(norm, pool, y := cast(Tensor, convolution(x))):
+    if norm.training and poolable(norm, y := cast(Tensor, convolution(x))):
         return norm_pool_relu(norm, pool, y)
     return cast(Tensor, relu(pool(norm(y) if norm.training else pair(convolution, norm, x))))
 
