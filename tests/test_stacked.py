@@ -105,7 +105,7 @@ def distance(one: Model, other: Model) -> float:
 METHODS = [name for name in algorithms.names() if name != "oracle"]
 
 
-@pytest.mark.parametrize("at_once", [0, 5], ids="at_once={}".format)
+@pytest.mark.parametrize("at_once", [0, 1, 5], ids="at_once={}".format)
 @pytest.mark.parametrize("algorithm", METHODS)
 def test_stacked_equals_serial(algorithm: str, at_once: int) -> None:
     serial, expected = play("serial", algorithm)
@@ -122,6 +122,7 @@ def test_stacked_equals_serial(algorithm: str, at_once: int) -> None:
     "different",
     [
         {"mixup": 0.5},
+        {"mixup": 0.5, "at_once": 1},
         {"epochs": 2},
         {"persistent_momentum": True},
         {"momentum": 0.0, "weight_decay": 0.0},
@@ -133,7 +134,7 @@ def test_stacked_equals_serial(algorithm: str, at_once: int) -> None:
     ids=str,
 )
 def test_stacked_equals_serial_with(different: dict[str, Any]) -> None:
-    assert distance(play("serial", **different)[0], play("stacked", at_once=40, **different)[0]) < 1e-10
+    assert distance(play("serial", **different)[0], play("stacked", **{"at_once": 40} | different)[0]) < 1e-10
 
 
 def test_in_float32_within_1e_5() -> None:
@@ -144,6 +145,16 @@ def test_in_float32_within_1e_5() -> None:
 def test_chunks_make_no_difference_to_the_bit() -> None:
     assert play("stacked", at_once=1)[0].digest() == play("stacked", at_once=1)[0].digest()
     assert distance(play("stacked", at_once=1)[0], play("stacked", at_once=2)[0]) < 1e-10
+
+
+def test_the_number_of_workers_makes_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the bit where clients are done one at a time, within rounding where more workers mean smaller groups."""
+    for at_once, tolerance in ((1, 0.0), (0, 1e-10)):
+        models = []
+        for cores in (1, 2, 3):
+            monkeypatch.setattr(os, "sched_getaffinity", lambda pid, cores=cores: set(range(cores)))
+            models.append(play("stacked", at_once=at_once, rounds=2)[0])
+        assert max(distance(models[0], other) for other in models[1:]) <= tolerance
 
 
 # Work of every shape

@@ -37,6 +37,7 @@ class Stacked(Engine):
 
     def __init__(self, *, bench: Bench, data: Mapping[str, Images], seed: int, config: Run | None = None) -> None:
         from galafed.client import Client  # needs torch, which listing the engines does not
+        from galafed.stacking.heap import keep_heap
         from galafed.stacking.resident import Resident
         from galafed.stacking.worker import Worker
 
@@ -49,6 +50,8 @@ class Stacked(Engine):
         self._workers = [
             Worker(bench, resident, self.clients, seed, self._once) for _ in range(max(1, cores // threads))
         ]
+        if len(self._workers) > 1:
+            keep_heap()
         self._at_once = config.max_clients_at_once if config is not None else 0
         self._noticed: set[str] = set()
         self.bench = self._workers[0].bench

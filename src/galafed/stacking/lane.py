@@ -12,14 +12,14 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map
 
 from galafed.loops import Bench, set_modes
 from galafed.networks.layers import dropouts
 from galafed.stacking import kernels
+from galafed.stacking.descent import Descent
 from galafed.stacking.graphs import Recorded
 from galafed.stacking.resident import Resident
-from galafed.stacking.stack import Stack
+from galafed.stacking.stack import Stack, alone
 from galafed.work import Batch, Fit, Mixed, Step
 
 Losses = Callable[[Mapping[str, Tensor], Batch], Tensor]
@@ -72,9 +72,11 @@ class Lane:
             factor: torch.zeros((), dtype=bench.dtype, device=device)
             for factor in {work.rates.get(name, 1.0) for name in updated}
         }
-        self._optimisers = {
-            number: self._optimiser(step, stacks, start, stop) for number, step in enumerate(work.steps) if step.update
-        }
+        self._alone = alone(bench, n)
+        self._dropouts = {name: list(dropouts(self._modules[name])) for name in random}
+        self._parameters = [p for module in self._modules.values() for p in module.parameters()]
+        self._moving = [[p for name in step.update for p in self._modules[name].parameters()] for step in work.steps]
+        self._descents = [self._descent(step, stacks, start, stop) for step in work.steps]
         self._low = [
             (name, layer, stacks[name].momentum[f"{path}.weight"][start:stop])
             for name in updated
@@ -101,11 +103,13 @@ class Lane:
     def _step(self) -> None:
         """One batch of every client: every `Step` of the work, each a forward pass, a backward pass and a move."""
         batch = self._batch()
+        if self._alone:
+            batch = only(batch)
         for number, step in enumerate(self._work.steps):
             for name, keys in self._keys.items():
                 key = keys.index_select(0, self._cursor)[0, number]
-                for layer in dropouts(self._modules[name]):
-                    layer.key = key
+                for layer in self._dropouts[name]:
+                    layer.key = key[0] if self._alone else key
             self.losses[number].add_(self._move(number, step, batch).detach())
         self._cursor += 1
 
@@ -127,23 +131,28 @@ class Lane:
         return Batch(images, batch.labels, Mixed(cast(float, share), labels, theirs), batch.rows)
 
     def _move(self, number: int, step: Step, batch: Batch) -> Tensor:
-        for name, module in self._modules.items():
-            module.requires_grad_(name in step.update)
+        self._let_move(number)
         with torch.set_grad_enabled(bool(step.update)):
             losses = self._losses[number](self._bench.forward(self._modules, step.outputs, batch), batch)  # [n]
         if step.update:
-            moving = [p for name in step.update for p in self._modules[name].parameters()]
-            gradients = torch.autograd.grad(losses, moving, self._ones, allow_unused=True)
-            for parameter, gradient in zip(moving, gradients, strict=True):
-                # The fused optimiser reads memory as it lies, and some gradients come transposed.
-                parameter.grad = None if gradient is None else gradient.contiguous()
-            self._optimisers[number].step()
-            self._optimisers[number].zero_grad(set_to_none=True)
+            # Of a single loss torch knows the gradient to begin with; looking at one that is given takes it longer.
+            ones = None if self._alone else self._ones
+            gradients = torch.autograd.grad(losses, self._moving[number], ones, allow_unused=True)
+            self._descents[number].step(gradients)
             self._descend(step)
         return losses
 
+    def _let_move(self, number: int) -> None:
+        """Gradients for the parameters that move in a step, and for no others; windows are shared by many lanes."""
+        for parameter in self._parameters:
+            parameter.requires_grad_(False)
+        for parameter in self._moving[number]:
+            parameter.requires_grad_(True)
+
     def _losses_of(self, step: Step) -> Losses:
         """A function from outputs and batch to the losses of all clients: a kernel if there is one for the loss."""
+        if self._alone:
+            return step.loss
         if kernels.usable(self._bench) and not self._work.mixup:
             from galafed.stacking.kernels.losses import MOST_CLASSES, twin_of  # needs triton
 
@@ -161,24 +170,25 @@ class Lane:
         for _, layer, _ in self._low:
             layer.settle()
 
-    def _optimiser(self, step: Step, stacks: Mapping[str, Stack], start: int, stop: int) -> torch.optim.Optimizer:
+    def _descent(self, step: Step, stacks: Mapping[str, Stack], start: int, stop: int) -> Descent:
         """SGD for the modules a step moves, with the momentum of these clients."""
-        settings, rates = self._work.optimiser, self._work.rates
-        groups: dict[float, list[nn.Parameter]] = {}
-        momentum: dict[nn.Parameter, Tensor] = {}
+        descent = Descent(self._work.optimiser, self._rates)
         for name in step.update:
+            own = stacks[name].view(start, stop)
             for key, parameter in self._modules[name].named_parameters():
-                groups.setdefault(rates.get(name, 1.0), []).append(parameter)
-                momentum[parameter] = stacks[name].momentum[key][start:stop]
-        optimiser = torch.optim.SGD(
-            [{"params": parameters, "lr": self._rates[factor]} for factor, parameters in groups.items()],
-            momentum=settings.momentum,
-            weight_decay=settings.weight_decay,
-            fused=True,
-        )
-        for parameter, buffer in momentum.items():
-            optimiser.state[parameter]["momentum_buffer"] = buffer
-        return optimiser
+                descent.add(parameter, own(stacks[name].momentum[key]), self._work.rates.get(name, 1.0))
+        return descent
+
+
+def only(batch: Batch) -> Batch:
+    """The batch of the one client there is, without the axis of clients."""
+    mixed = batch.mixed
+    if mixed is not None:
+        share = cast(Tensor, mixed.share)[0]
+        labels = None if mixed.labels is None else mixed.labels[0]
+        mixed = Mixed(cast(float, share), labels, {name: values[0] for name, values in mixed.rows.items()})
+    labels = None if batch.labels is None else batch.labels[0]
+    return Batch(batch.images[0], labels, mixed, {name: values[0] for name, values in batch.rows.items()})
 
 
 def losses_of(step: Step, outputs: Mapping[str, Tensor], batch: Batch) -> Tensor:
@@ -196,7 +206,6 @@ def losses_of(step: Step, outputs: Mapping[str, Tensor], batch: Batch) -> Tensor
         return step.loss(outputs, Batch(given["images"], given.get("labels"), mixed, given["rows"]))
 
     if len(batch.images) == 1:  # without the machinery
-        first = partial(tree_map, lambda value: value[0])
-        return loss(first(dict(outputs)), first(given)).unsqueeze(0)
+        return step.loss({name: value[0] for name, value in outputs.items()}, only(batch)).unsqueeze(0)
     result: Tensor = torch.func.vmap(loss)(dict(outputs), given)
     return result

@@ -59,7 +59,7 @@ class Resident:
             return batch
         index = order.index_select(0, cursor)[0]
         flat = index.flatten()
-        found = {name: values[flat].unflatten(0, index.shape) for name, values in rows.items()}  # type: ignore[no-untyped-call]
+        found = {name: values.index_select(0, flat).unflatten(0, index.shape) for name, values in rows.items()}  # type: ignore[no-untyped-call]
         return Batch(batch.images, batch.labels, rows=found)
 
     def _images_of(self, bench: Bench, order: Tensor, cursor: Tensor, *, labelled: bool) -> Batch:
@@ -72,5 +72,5 @@ class Resident:
                 return Batch(*gather(self._images, known, order, cursor, *scale, kernels.LOW))
         index = order.index_select(0, cursor)[0]
         flat = index.flatten()
-        images = bench.network.prepare(self._images[flat], bench.dtype).unflatten(0, index.shape)  # type: ignore[no-untyped-call]
+        images = bench.network.prepare(self._images.index_select(0, flat), bench.dtype).unflatten(0, index.shape)  # type: ignore[no-untyped-call]
         return Batch(images, self._labels[flat].view(index.shape) if labelled else None)

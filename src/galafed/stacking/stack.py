@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,6 +13,14 @@ from galafed.model import State
 from galafed.networks.layers import dropouts
 from galafed.stacking import kernels
 from galafed.stacking.twins import twin
+
+
+def alone(bench: Bench, count: int) -> bool:
+    """Whether a window at so many clients is the plain module of one, without an axis of clients.
+
+    A processor spends more on handling an axis of length one than it is worth; a GPU replays a recording.
+    """
+    return count == 1 and bench.device.type == "cpu" and not kernels.usable(bench)
 
 
 class Stack:
@@ -71,11 +79,23 @@ class Stack:
         """A module for the clients from `start` to `stop`; what it changes is changed here."""
         if (start, stop) not in self._windows:
             with torch.device("meta"):
-                module = self._twin(self._bench.network.make(self._part), stop - start)
-            self._look(module, {name: value[start:stop] for name, value in self.values.items()})
+                module = self._seen(stop - start)
+            own = self.view(start, stop)
+            self._look(module, {name: own(value) for name, value in self.values.items()})
             self._look_low(module, start, stop)
             self._windows[start, stop] = module
         return self._windows[start, stop]
+
+    def view(self, start: int, stop: int) -> Callable[[Tensor], Tensor]:
+        """How the window at these clients sees a tensor [count, …] of the stack."""
+        place: int | slice = start if alone(self._bench, stop - start) else slice(start, stop)
+        return lambda value: value[place]
+
+    def _seen(self, count: int) -> nn.Module:
+        """A module for so many clients."""
+        if alone(self._bench, count):
+            return self._bench.make(self._part)
+        return self._twin(self._bench.network.make(self._part), count)
 
     def _twin(self, module: nn.Module, count: int) -> nn.Module:
         if not self._kernels:

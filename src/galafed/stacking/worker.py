@@ -29,8 +29,8 @@ class Worker:
         self, bench: Bench, resident: Resident, clients: Mapping[str, Client], seed: int, notice: Callable[[str], None]
     ) -> None:
         self.bench = _own(bench)
-        # A twin has an axis more than the module it stands for: a loop that knows of no clients cannot train it.
-        self._plain = replace(bench) if kernels.usable(bench) else self.bench
+        # For what is not stacked: a loop that knows of no clients cannot train twins, and goes as `serial` goes.
+        self._plain = replace(bench)
         self._workspace = Workspace(self.bench, resident, notice)
         self._clients = clients
         self._seed = seed
