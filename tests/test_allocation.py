@@ -9,7 +9,7 @@ import pytest
 
 PROGRAM = """
 import os, sys
-from galafed.sites.allocation import give_back_at_once
+from galafed.allocation import give_back_at_once
 
 if sys.argv[1] == "at once":
     give_back_at_once()

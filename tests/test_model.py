@@ -16,6 +16,7 @@ from galafed.model import (
     StateError,
     check,
     digest,
+    impossible,
     kind_of,
     normalise,
     renormalise,
@@ -173,6 +174,15 @@ def test_bad_state_is_refused_by_the_name_of_client_and_tensor(spoil: str) -> No
     assert tensor in str(refused.value)
     with pytest.raises(StateError, match="'c1'"):
         weighted_mean(states, dict.fromkeys(states, 1.0))
+
+
+def test_large_numbers_are_no_infinity_though_their_squares_are() -> None:
+    states = clients(2)
+    states["c1"] = with_value(1e30)(states["c1"])
+    assert not impossible(states)
+    assert weighted_mean(states, dict.fromkeys(states, 1.0))["full.weight"][1, 2] == pytest.approx(5e29)
+    states["c0"] = with_value(math.inf)(states["c0"])
+    assert list(impossible(states)) == ["c0"]
 
 
 def test_bad_state_is_refused_even_with_weight_zero() -> None:

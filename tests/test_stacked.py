@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -147,14 +147,30 @@ def test_chunks_make_no_difference_to_the_bit() -> None:
     assert distance(play("stacked", at_once=1)[0], play("stacked", at_once=2)[0]) < 1e-10
 
 
-def test_the_number_of_workers_makes_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To the bit where clients are done one at a time, within rounding where more workers mean smaller groups."""
-    for at_once, tolerance in ((1, 0.0), (0, 1e-10)):
-        models = []
-        for cores in (1, 2, 3):
-            monkeypatch.setattr(os, "sched_getaffinity", lambda pid, cores=cores: set(range(cores)))
-            models.append(play("stacked", at_once=at_once, rounds=2)[0])
-        assert max(distance(models[0], other) for other in models[1:]) <= tolerance
+@pytest.mark.parametrize("at_once", [0, 1])
+def test_the_number_of_workers_makes_no_difference(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    models = []
+    for cores in (1, 2, 3):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda pid, cores=cores: set(range(cores)))
+        models.append(play("stacked", at_once=at_once, rounds=2)[0])
+    assert max(distance(models[0], other) for other in models[1:]) < 1e-10
+
+
+def test_a_client_that_is_asked_alone_may_use_every_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2})
+    seen: list[tuple[str, int]] = []
+    work = Worker.work
+
+    def watched(worker: Worker, jobs: Sequence[Job]) -> Any:
+        seen.append((jobs[0].task.name, torch.get_num_threads()))
+        return work(worker, jobs)
+
+    monkeypatch.setattr(Worker, "work", watched)
+    before = torch.get_num_threads()
+    play("stacked", rounds=1)
+    assert {threads for name, threads in seen if name == "align"} == {3}
+    assert {threads for name, threads in seen if name == "train"} == {before}
+    assert torch.get_num_threads() == before
 
 
 # Work of every shape

@@ -207,7 +207,10 @@ def check_shapes(
 
 
 def impossible(states: Mapping[str, Mapping[str, torch.Tensor]]) -> dict[str, str]:
-    """What is wrong with the numbers of a client, for each with which something is; the device is asked only once."""
+    """What is wrong with the numbers of a client, for each with which something is; the device is asked only once.
+
+    ‖x‖₂ is a number if all of x are, unless squares are too large for one: then every entry is looked at.
+    """
     floats = [
         (client, name, value.detach())
         for client, state in states.items()
@@ -215,12 +218,12 @@ def impossible(states: Mapping[str, Mapping[str, torch.Tensor]]) -> dict[str, st
         if value.is_floating_point() and value.numel()
     ]
     variances = [(client, name, value) for client, name, value in floats if name.endswith("running_var")]
-    largest = torch._foreach_norm([value for _, _, value in floats], math.inf) if floats else ()
+    length = torch._foreach_norm([value for _, _, value in floats], 2) if floats else ()
     below = torch._foreach_max(torch._foreach_neg([value for _, _, value in variances])) if variances else ()
-    found = _numbers([*largest, *below])
+    found = _numbers([*length, *below])
     wrong: dict[str, str] = {}
-    for (client, name, _), number in zip([*floats, *variances], found, strict=True):
-        if not math.isfinite(number):
+    for (client, name, value), number in zip([*floats, *variances], found, strict=True):
+        if not math.isfinite(number) and not value.isfinite().all():
             wrong.setdefault(client, f"{name!r} of client {client!r} holds NaN or infinity")
     for (client, name, _), number in zip(variances, found[len(floats) :], strict=True):
         if number > 0:

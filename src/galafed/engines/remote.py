@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from galafed.allocation import give_back_at_once
 from galafed.errors import ConfigError
 from galafed.federation import Engine
 from galafed.messages import Failure, Held, Job, Reply
-from galafed.sites.allocation import give_back_at_once
 from galafed.sites.ledger import Direction, entry, facts_of
 
 if TYPE_CHECKING:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import groupby
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, ClassVar
 
+from galafed.allocation import keep_for_the_next_step
 from galafed.engines.base import engines
 from galafed.federation import Engine
 from galafed.messages import Failure, Job, Reply
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 Answer = Reply | Failure
 
+WORTHWHILE = 4
+"""Threads that one client's operations, which are small, can make use of."""
 PAYS = 3
 """With fewer rounds than this, compiling and recording would take longer than it saves."""
 
@@ -37,7 +41,6 @@ class Stacked(Engine):
 
     def __init__(self, *, bench: Bench, data: Mapping[str, Images], seed: int, config: Run | None = None) -> None:
         from galafed.client import Client  # needs torch, which listing the engines does not
-        from galafed.stacking.heap import keep_heap
         from galafed.stacking.resident import Resident
         from galafed.stacking.worker import Worker
 
@@ -51,7 +54,8 @@ class Stacked(Engine):
             Worker(bench, resident, self.clients, seed, self._once) for _ in range(max(1, cores // threads))
         ]
         if len(self._workers) > 1:
-            keep_heap()
+            keep_for_the_next_step()
+        self._idle = min(cores, WORTHWHILE)
         self._at_once = config.max_clients_at_once if config is not None else 0
         self._noticed: set[str] = set()
         self.bench = self._workers[0].bench
@@ -90,9 +94,13 @@ class Stacked(Engine):
 
     def _each(self, chunks: Sequence[Sequence[Job]]) -> Iterator[list[Answer]]:
         """The answers to each chunk as they come; without threads where there is one worker only."""
-        if len(self._workers) == 1 or len(chunks) == 1:
+        if len(self._workers) == 1:
             for chunk in chunks:
                 yield self._workers[0].work(chunk)
+            return
+        if len(chunks) == 1:  # the target's work: the other cores would have none
+            with _threads(self._idle):
+                yield self._workers[0].work(chunks[0])
             return
         free: SimpleQueue[Worker] = SimpleQueue()
         for worker in self._workers:
@@ -128,6 +136,19 @@ class Stacked(Engine):
             self.clients[name].memory.run = {
                 part: {key: value.to(self.bench.device) for key, value in state.items()} for part, state in kept.items()
             }
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Let operations use so many threads, and as many as before afterwards."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _by_task(jobs: Sequence[Job]) -> list[list[Job]]:
