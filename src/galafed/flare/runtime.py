@@ -26,6 +26,8 @@ GATHER_OWN = 240.0
 ALIVE = 3 * HEARTBEAT
 """Seconds since its last sign of life after which a site is taken for gone."""
 POLL = 0.25
+LOOK = 5.0
+"""Seconds between two looks at a job that has not come on the line yet."""
 LOGINS = 3
 """How often the server is asked to let us in."""
 
@@ -43,6 +45,8 @@ class Coordinator:
         self._needed = tuple(needed)
         self._notice = notice
         self._jobs = 0
+        self._job = ""
+        self._looked = 0.0
         spool = self.folder / "spool"
         spool.mkdir(mode=0o700)
         self.depot = Depot(identity_in(federation.server, "server"), federation.host, federation.port + 1, spool)
@@ -57,7 +61,17 @@ class Coordinator:
             self._jobs += 1
             from galafed.flare.job import write_job
 
-            session.submit_job(str(write_job(self.folder / f"job-{self._jobs}", there, relay)))
+            self._job = session.submit_job(str(write_job(self.folder / f"job-{self._jobs}", there, relay)))
+            self._looked = time.monotonic()
+
+    def ended(self) -> bool:
+        """Whether the job has come to its end, as one does whose sites are killed while it starts; looked up rarely."""
+        if time.monotonic() < self._looked + LOOK:
+            return False
+        self._looked = time.monotonic()
+        with contextlib.suppress(Exception), self._session() as session:  # whoever cannot be asked has told nothing
+            return str(session.get_job_meta(self._job)["status"]).startswith("FINISHED")
+        return False
 
     def connected(self, names: frozenset[str]) -> frozenset[str]:
         """Which of these sites are connected to the server, whatever the running job knows of them."""

@@ -79,6 +79,10 @@ class Link:
         run: Command = [BIN / "flwr", "run", BUNDLE, CONNECTION, "--run-config", values, *more]
         _done(run, self._home, "Flower did not take the run")
 
+    def ended(self) -> bool:
+        """Not known: a server app of Flower's starts whoever is there."""
+        return False
+
     def trouble(self) -> str:
         """How the SuperLink ended, where it did; that a node has ended is no trouble to the others."""
         return self.processes.trouble(LINK)

@@ -23,7 +23,7 @@ GRACE = 60.0
 """Seconds beyond a question's own time-out after which the server app is taken for dead."""
 
 ATTEMPTS = 3
-"""How often a question is put to a server process that dies over it."""
+"""How often a question is put to a server process that dies over it, and how often that is started."""
 
 Arrived = Callable[[str, bytes | Path | Failure], None]
 
@@ -33,6 +33,9 @@ class Runtime(Protocol):
 
     def submit(self, relay: Path) -> None:
         """Have our app run, which will connect to the socket `relay`; raises where that cannot be."""
+
+    def ended(self) -> bool:
+        """Whether the app that was submitted last is known to have ended."""
 
     def trouble(self) -> str:
         """A sentence about a process that has ended, or nothing."""
@@ -92,12 +95,20 @@ class Relay:
             with tempfile.TemporaryDirectory(prefix="galafed-") as folder, socket.socket(socket.AF_UNIX) as listener:
                 listener.bind(str(Path(folder) / "relay"))  # the folder is this user's alone
                 listener.listen(1)
-                self._runtime.submit(Path(folder) / "relay")
-                self._connection = self._accepted(listener, self._runtime)
+                self._connection = self._started(listener, self._runtime, Path(folder) / "relay")
             self.delayed += time.monotonic() - started
         return self._connection
 
-    def _accepted(self, listener: socket.socket, runtime: Runtime) -> socket.socket:
+    def _started(self, listener: socket.socket, runtime: Runtime, relay: Path) -> socket.socket:
+        """The server app on the line; one that ended before it got there, for a site died, is started again."""
+        for _ in range(ATTEMPTS):
+            runtime.submit(relay)
+            if connection := self._accepted(listener, runtime):
+                return connection
+        raise QuorumError(f"{self._what} did not start our server app, {ATTEMPTS} times; go on with 'gala resume'")
+
+    def _accepted(self, listener: socket.socket, runtime: Runtime) -> socket.socket | None:
+        """The server app on the line, or nothing where it has ended."""
         listener.settimeout(0.5)
         deadline = time.monotonic() + JOIN
         while time.monotonic() < deadline:
@@ -105,6 +116,8 @@ class Relay:
                 return listener.accept()[0]
             if trouble := runtime.trouble():
                 raise QuorumError(f"{self._what} did not start: {trouble}")
+            if runtime.ended():
+                return None
         raise QuorumError(f"{self._what} did not start our server app within {JOIN:g} s. {runtime.trouble()}")
 
     def _why(self) -> str:
