@@ -51,7 +51,8 @@ class TimedRounds:
         self._watch()
         model = self._program.start(self._federation, self.network.initial(config.seed))
         parts = {part: {k: v.to(self.device) for k, v in state.items()} for part, state in model.parts.items()}
-        self._model = Model(parts, tag=model.tag)
+        self.model = Model(parts, tag=model.tag)
+        self.accuracy: float | None = None
 
     def _watch(self) -> None:
         dispatch = self.engine.dispatch
@@ -75,9 +76,9 @@ class TimedRounds:
         wait(self.device)
         started = time.perf_counter()
         self._federation.begin_round(number)
-        outcome = self._program.round(self._federation, self._model)
-        self._model = outcome.model
-        self._evaluator(outcome.tested or outcome.model)
+        outcome = self._program.round(self._federation, self.model)
+        self.model = outcome.model
+        self.accuracy = self._evaluator(outcome.tested or outcome.model).accuracy
         wait(self.device)
         return time.perf_counter() - started
 
