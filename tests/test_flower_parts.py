@@ -251,6 +251,25 @@ def test_an_answer_in_more_pieces_than_an_honest_one_has_is_not_fetched() -> Non
     assert not pulled
 
 
+def test_an_answer_of_one_piece_many_times_over_is_not_made() -> None:
+    from flwr.app import Array
+    from flwr.supercore.inflatable.inflatable_utils import ObjectPullError
+
+    from galafed.flower.patience import CHUNK, PullAnswers
+
+    def pieces(content: bytes) -> dict[str, bytes]:
+        array = Array("uint8", (len(content),), "bytes", content)
+        return {array.object_id: array.deflate()} | {name: chunk.deflate() for name, chunk in array.children.items()}
+
+    answers = PullAnswers()
+    answers.expect(3 * CHUNK)
+    honest, zeros = pieces(bytes(range(256)) * (3 * CHUNK // 256)), pieces(bytes(30 * CHUNK))
+    assert answers(list(honest), honest.__getitem__) == honest
+    assert len(zeros) == 2, "Flower sends equal chunks once"
+    with pytest.raises(ObjectPullError, match="its answer has"):
+        answers(list(zeros), zeros.__getitem__)
+
+
 def test_pieces_that_never_come_are_not_waited_for_beyond_the_end_of_a_question() -> None:
     """As of a node that was killed after it had announced its answer."""
     from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, ObjectUnavailableError
