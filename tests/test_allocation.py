@@ -1,4 +1,4 @@
-"""What a server lets go of is the system's again, or its memory would grow from round to round."""
+"""Freed memory: a server's is the system's again, or it would grow from round to round; a step's is the next step's."""
 
 from __future__ import annotations
 
@@ -33,3 +33,36 @@ def test_large_blocks_are_given_back_whatever_lies_between_them() -> None:
         return int(done.stdout)
 
     assert resident("as ever") - resident("at once") > 100_000_000
+
+
+STEPS = """
+import resource, sys, threading
+from galafed.allocation import keep_for_the_next_step
+
+if sys.argv[1] == "kept":
+    keep_for_the_next_step()
+
+def steps():
+    before = 0
+    for number in range(20):
+        if number == 10:
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        layers = [bytearray(2_000_000) for _ in range(8)]
+        del layers
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+
+thread = threading.Thread(target=steps)
+thread.start()
+thread.join()
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's allocator")
+def test_a_threads_steps_find_the_pages_of_the_steps_before() -> None:
+    def faults(how: str) -> int:
+        done = subprocess.run([sys.executable, "-c", STEPS, how], capture_output=True, text=True, check=True)
+        return int(done.stdout)
+
+    pages = 10 * 8 * 2_000_000 // 4096
+    assert faults("as ever") > pages / 2
+    assert faults("kept") < pages / 20

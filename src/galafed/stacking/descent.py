@@ -51,7 +51,7 @@ class Descent:
                 there = [k for k, gradient in enumerate(found) if gradient is not None]
                 parameters, momenta = [parameters[k] for k in there], [momenta[k] for k in there]
             # The call reads memory as it lies, and some gradients come transposed.
-            lying = [gradient.contiguous() for gradient in found if gradient is not None]
+            lying = [g if g.is_contiguous() else g.contiguous() for g in found if g is not None]
             if not lying:
                 continue
             torch._fused_sgd_(

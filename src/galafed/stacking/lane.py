@@ -98,6 +98,7 @@ class Lane:
         for factor, value in self._rates.items():
             value.fill_(rate * factor)
         set_modes(self._modules, self._work.modes)
+        self._let_move(0)
         return self._recorded.run(steps)
 
     def _step(self) -> None:
@@ -131,7 +132,8 @@ class Lane:
         return Batch(images, batch.labels, Mixed(cast(float, share), labels, theirs), batch.rows)
 
     def _move(self, number: int, step: Step, batch: Batch) -> Tensor:
-        self._let_move(number)
+        if len(self._moving) > 1:
+            self._let_move(number)
         with torch.set_grad_enabled(bool(step.update)):
             losses = self._losses[number](self._bench.forward(self._modules, step.outputs, batch), batch)  # [n]
         if step.update:

@@ -11,6 +11,7 @@ from torch import Tensor
 from galafed.networks.layers import GOLDEN, Dropout
 
 WORD = 0xFFFFFFFF
+NUMBERS = {torch.float32: np.float32, torch.float64: np.float64}
 
 
 class QuickDropout(Dropout):
@@ -19,8 +20,8 @@ class QuickDropout(Dropout):
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.p == 0:
             return x
-        keep = torch.from_numpy(quick_mask(int(self.key), self.layer, self.p, x.numel())).view(x.shape)
-        return x * keep.to(x.dtype).mul_(1 / (1 - self.p))
+        keep = quick_mask(int(self.key), self.layer, self.p, x.numel()).reshape(x.shape)
+        return x * torch.from_numpy(keep * NUMBERS[x.dtype](1 / (1 - self.p)))
 
 
 def quick_mask(key: int, layer: int, p: float, count: int) -> np.ndarray:
