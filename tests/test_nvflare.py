@@ -186,6 +186,23 @@ def test_a_whole_site_killed_and_started_again(deployment: Deployment) -> None:
 
 
 @pytest.mark.slow
+def test_a_site_killed_while_the_job_starts(deployment: Deployment) -> None:
+    """FLARE has handed the job out, and it is not on the line yet: it hangs, and another one takes its place."""
+    deployment.run("toy", settings=SETTINGS | {"timeout": "15", "rounds": "3"})
+    log, deadline = deployment.federation.server / "log.txt", time.monotonic() + 100
+    while not (log.exists() and "status changed to RUNNING" in log.read_text()):
+        assert time.monotonic() < deadline, deployment.said()
+        time.sleep(0.05)
+    deployment.kill_site("dark")
+    time.sleep(3)
+    deployment.start("dark")
+    assert deployment.ends(280) == 0, deployment.said()
+    lines = deployment.metrics()
+    assert len(lines) == 3
+    assert {failure["client"] for line in lines for failure in line["failures"]} <= {"dark"}
+
+
+@pytest.mark.slow
 def test_the_server_killed_in_the_middle_of_a_round(deployment: Deployment, tmp_path: Path) -> None:
     deployment.run("toy", settings=SETTINGS)
     deployment.wait_for("dark", "train", 2)
