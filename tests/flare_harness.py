@@ -132,6 +132,11 @@ class Deployment:
                 words = {"runner_process": "job", "serverapp": "job", "superlink": "superlink"}
                 yield next((kind for word, kind in words.items() if word in line), "server"), pid
 
+    def has_worker(self, site: str) -> bool:
+        """Whether a process works for a job at a site."""
+        kit = str(self.federation.kit(site))
+        return any("worker_process" in line and kit in line for _, line in _commands())
+
     def kill_worker(self, site: str) -> None:
         """kill -9 the process that works for a job at a site, and nothing else of the site."""
         self._kill("worker_process", self.federation.kit(site))

@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from flare_harness import GALA, Deployment
+from flare_harness import GALA, Deployment, rogue
 from galafed.config import resolve
 from galafed.flare.connection import try_connection
 from galafed.flare.kits import make_federation
@@ -183,6 +184,61 @@ def test_a_whole_site_killed_and_started_again(deployment: Deployment) -> None:
     lines = deployment.metrics()
     assert {failure["client"] for line in lines for failure in line["failures"]} <= {"dark"}
     assert "dark" in lines[-1]["relevance"]
+
+
+@pytest.mark.slow
+def test_a_site_killed_while_the_job_starts(deployment: Deployment) -> None:
+    """FLARE has handed the job out, and it is not on the line yet: it hangs, and another one takes its place."""
+    deployment.run("toy", settings=SETTINGS | {"timeout": "15", "rounds": "3"})
+    log, deadline = deployment.federation.server / "log.txt", time.monotonic() + 100
+    while not (log.exists() and "status changed to RUNNING" in log.read_text()):
+        assert time.monotonic() < deadline, deployment.said()
+        time.sleep(0.05)
+    deployment.kill_site("dark")
+    time.sleep(3)
+    deployment.start("dark")
+    assert deployment.ends(280) == 0, deployment.said()
+    lines = deployment.metrics()
+    assert len(lines) == 3
+    assert {failure["client"] for line in lines for failure in line["failures"]} <= {"dark"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_parties_killed_at_any_moment_one_after_the_other(tmp_path: Path) -> None:
+    """A site, the target, or only their process for the job, in a round or while FLARE starts the next job."""
+    draw, rounds, kills = np.random.default_rng(3), 60, []
+    deployment = Deployment(tmp_path, SOURCES, TARGET)
+    try:
+        deployment.start(env=rogue("late", 0.4))  # so that a round lasts
+        deployment.run("toy", settings=SETTINGS | {"timeout": "15", "rounds": str(rounds)})
+        deployment.wait_for("dark", "train", 1)
+        deadline = time.monotonic() + 900
+        while deployment.running["gala"].poll() is None:
+            assert time.monotonic() < deadline, (kills, deployment.said())
+            time.sleep(draw.uniform(0, 12))
+            name, what = str(draw.choice([*SOURCES, TARGET])), str(draw.choice(["site", "worker"]))
+            before, alive = len(deployment.metrics()), deployment.has_worker(name)
+            if what == "site":
+                deployment.kill_site(name)
+                time.sleep(draw.uniform(0.5, 5))
+                deployment.start(name, env=rogue("late", 0.4))
+            elif alive:
+                deployment.kill_worker(name)
+            kills.append((name, what, before))
+            patience = time.monotonic() + draw.choice([5, 90])  # sometimes before the run has found its feet
+            while len(deployment.metrics()) < before + 2 and time.monotonic() < patience:
+                time.sleep(0.2)
+        assert deployment.ends() == 0, (kills, deployment.said())
+        lines = deployment.metrics()
+    finally:
+        deployment.close()
+    assert len(lines) == rounds
+    assert len(kills) > 2
+    named = [failure for line in lines for failure in line["failures"]]
+    assert {failure["client"] for failure in named} <= {name for name, _, _ in kills}
+    for line in lines:
+        assert set(SOURCES) - line["relevance"].keys() <= {failure["client"] for failure in line["failures"]}
 
 
 @pytest.mark.slow

@@ -57,6 +57,9 @@ class Coordinator:
         if self.processes.trouble():
             self._start_server()
         with self._session() as session:
+            if self._job:  # one that hangs, for a site died while it started, must not come on the line later
+                with contextlib.suppress(Exception):
+                    session.abort_job(self._job)
             there = self._gather(session)
             self._jobs += 1
             from galafed.flare.job import write_job

@@ -17,8 +17,8 @@ from galafed.errors import QuorumError
 from galafed.messages import Failure
 from galafed.sites import frames
 
-JOIN = 120.0
-"""Seconds a runtime has to start our server app."""
+JOIN = 60.0
+"""Seconds a runtime has to start our server app, the first time; then twice as long, and so on."""
 GRACE = 60.0
 """Seconds beyond a question's own time-out after which the server app is taken for dead."""
 
@@ -32,7 +32,7 @@ class Runtime(Protocol):
     """Flower or FLARE, started or found: it runs our app, and can tell what went wrong."""
 
     def submit(self, relay: Path) -> None:
-        """Have our app run, which will connect to the socket `relay`; raises where that cannot be."""
+        """Have our app run, which will connect to the socket `relay`, instead of one that was submitted before."""
 
     def ended(self) -> bool:
         """Whether the app that was submitted last is known to have ended."""
@@ -101,24 +101,24 @@ class Relay:
 
     def _started(self, listener: socket.socket, runtime: Runtime, relay: Path) -> socket.socket:
         """The server app on the line; one that ended before it got there, for a site died, is started again."""
-        for _ in range(ATTEMPTS):
+        patience = [JOIN * 2**attempt for attempt in range(ATTEMPTS)]
+        for seconds in patience:
             runtime.submit(relay)
-            if connection := self._accepted(listener, runtime):
+            if connection := self._accepted(listener, runtime, seconds):
                 return connection
-        raise QuorumError(f"{self._what} did not start our server app, {ATTEMPTS} times; go on with 'gala resume'")
+        tried = f"in {ATTEMPTS} times, {sum(patience):g} s at most"
+        raise QuorumError(f"{self._what} did not start our server app {tried}; go on with 'gala resume'")
 
-    def _accepted(self, listener: socket.socket, runtime: Runtime) -> socket.socket | None:
-        """The server app on the line, or nothing where it has ended."""
+    def _accepted(self, listener: socket.socket, runtime: Runtime, seconds: float) -> socket.socket | None:
+        """The server app on the line, or nothing where it has ended or does not come."""
         listener.settimeout(0.5)
-        deadline = time.monotonic() + JOIN
-        while time.monotonic() < deadline:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and not runtime.ended():
             with contextlib.suppress(TimeoutError):
                 return listener.accept()[0]
             if trouble := runtime.trouble():
                 raise QuorumError(f"{self._what} did not start: {trouble}")
-            if runtime.ended():
-                return None
-        raise QuorumError(f"{self._what} did not start our server app within {JOIN:g} s. {runtime.trouble()}")
+        return None
 
     def _why(self) -> str:
         return (self._runtime and self._runtime.trouble()) or (
