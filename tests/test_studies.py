@@ -130,18 +130,27 @@ def test_a_run_is_claimed_by_one_alone(tmp_path: Path) -> None:
         assert third
 
 
-def _without_a_gpu(run: Run, folder: Path, deadline: float, place: Mapping[str, Any]) -> str | None:
-    if run.seed == 0:
-        raise RuntimeError("CUDA error: devices unavailable\nSearch for it in the manual")
+def _with_a_full_gpu(run: Run, folder: Path, deadline: float, place: Mapping[str, Any]) -> str | None:
+    """Seed 0 never fits; seed 1 does when it is alone, the second time."""
+    folder.mkdir(exist_ok=True)
+    tried = len(list(folder.iterdir()))
+    (folder / str(tried)).touch()
+    if run.seed == 0 or (run.seed == 1 and not tried):
+        raise RuntimeError("CUDA out of memory\nSearch for it in the manual")
     return "50.0 %"
 
 
-def test_a_gpu_that_is_lost_to_one_run_stops_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sharing, "_do", _without_a_gpu)
-    runs, said = [resolve({"benchmark": "toy", "seed": seed}) for seed in (0, 1)], []
-    with pytest.raises(GalafedError, match=r"1 of 2 runs failed, .*devices unavailable$"):
+def test_runs_that_a_gpu_has_failed_stop_no_other_and_go_on_when_the_others_are_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sharing, "_do", _with_a_full_gpu)
+    runs, said = [resolve({"benchmark": "toy", "seed": seed}) for seed in (0, 1, 2)], []
+    with pytest.raises(GalafedError, match=r"1 of 3 runs failed, the first: .*-s0-.*: CUDA out of memory$"):
         sharing.carry_out(runs, tmp_path, jobs=1, minutes=0, place={}, say=said.append)
-    assert [line.split()[0] for line in said] == ["failed", "1/2"]
+    assert [line.split()[0] for line in said] == ["failed", "failed", "1/3", "2", "failed", "1/2"]
+    assert {path.name: len(list(path.iterdir())) for path in tmp_path.iterdir()} == {
+        run.run_name: tries for run, tries in zip(runs, (2, 2, 1), strict=True)
+    }
 
 
 def test_a_setting_added_later_does_not_orphan_what_was_measured(tmp_path: Path) -> None:
@@ -193,6 +202,19 @@ def test_the_verdict_tells_on_which_targets_gala_is_ahead_of_fact(tmp_path: Path
     write_table(tmp_path, done, title="t", about="", made=made, lower_bound={}, paper={"GALA": {"a": 85.0}})
     told = "- **GALA against FACT** ahead on a (+5.0); not ahead on b (+0.0); +2.5 on average. Seeds: 1 or 2 of GALA"
     assert f"{told} and 1 of FACT." in (tmp_path / "table.md").read_text()
+
+
+def test_variants_are_told_against_the_row_they_are_variants_of_and_a_mean_of_some_columns_says_so(
+    tmp_path: Path,
+) -> None:
+    accuracies = {"whole": {"a": 0.9, "b": 0.8}, "without": {"a": 0.85, "b": 0.82}, "half": {"a": 0.5}}
+    done = [(row, c, summary(v)) for row, cells in accuracies.items() for c, v in cells.items()]
+    made = {"command": "c", "commit": "abc"}
+    write_table(tmp_path, done, title="t", about="", made=made, lower_bound={}, reference="whole")
+    text = (tmp_path / "table.md").read_text()
+    assert "- **without**: a -5.0, b +2.0\n- **half**: a -40.0\n" in text
+    assert "| whole | 90.0 | 80.0 | **85.0** |" in text
+    assert "| half | 50.0 | - | **50.0** of 1 |" in text
 
 
 def test_the_printed_averages_that_are_wrong_come_out_right() -> None:

@@ -39,11 +39,12 @@ def write_table(
     lower_bound: Mapping[str, str],
     paper: Paper | None = None,
     reasons: Mapping[str, str] | None = None,
+    reference: str = "",
 ) -> Sequence[Path]:
     """table.json with every cell, table.md to read.
 
     `lower_bound` tells of a row which other one it should not fall below, `paper` what was published by row and column,
-    `reasons` why we think a row differs from it.
+    `reasons` why we think a row differs from it. `reference` is the row that all others are variants of.
     """
     found: defaultdict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for row, column, summary in done:
@@ -66,6 +67,7 @@ def write_table(
             intro,
             *_tables(records),
             *_verdicts(records, reasons or {}, _late_rises(found)),
+            *_changes(records, reference),
             *_behind(records, lower_bound),
             "",
         ]
@@ -106,7 +108,8 @@ def _tables(records: Sequence[Record]) -> list[str]:
         for row in dict.fromkeys(record["row"] for record in records):
             cells = {r["column"]: r for r in records if r["row"] == row and r["selection"] == selection}
             shown = [_cell(cells[c]) if c in cells else "-" for c in columns]
-            lines.append(f"| {row} | {' | '.join(shown)} | {_mean(list(cells.values()))} |")
+            some = f" of {len(cells)}" if len(cells) < len(columns) else ""
+            lines.append(f"| {row} | {' | '.join(shown)} | {_mean(list(cells.values()))}{some} |")
     rounds = sorted({record["rounds"] for record in records})
     seeds = sorted({record["seeds"] for record in records})
     return [*lines, "", f"{_or(rounds)} rounds, {_or(seeds)} seeds a cell; one seed where no deviation is given."]
@@ -167,6 +170,19 @@ def _against(records: Sequence[Record], row: str, other: str) -> list[str]:
     told = "; ".join(f"{side} on {', '.join(columns)}" for side, columns in sides.items() if columns)
     seeds = " and ".join(f"{_or(sorted({last[name, c]['seeds'] for c in both}))} of {name}" for name in (row, other))
     return [f"- **{row} against {other}** {told}; {fmean(gaps.values()):+.1f} on average. Seeds: {seeds}."]
+
+
+def _changes(records: Sequence[Record], reference: str) -> list[str]:
+    """What every other row changes, in points of the last round, column by column."""
+    last = {(r["row"], r["column"]): r["mean"] for r in records if r["selection"] == "last"}
+    lines = []
+    for row in dict.fromkeys(record["row"] for record in records if record["row"] != reference):
+        gaps = {c: v - last[reference, c] for (r, c), v in last.items() if r == row and (reference, c) in last}
+        if gaps:
+            lines.append(f"- **{row}**: {', '.join(f'{column} {gap:+.1f}' for column, gap in gaps.items())}")
+    if not lines:
+        return []
+    return ["", "## Verdict", "", f"Against *{reference}*, last round, difference in points:", "", *lines]
 
 
 def _late_rises(found: Mapping[Place, Sequence[Mapping[str, Any]]]) -> dict[Place, float]:

@@ -48,6 +48,8 @@ class AccuracyStudy(Study):
     """Of a row: why we think it differs from the paper's."""
     lower_bound: ClassVar[Mapping[str, str]] = {}
     """Of a row: which other one it should not fall below."""
+    reference: ClassVar[str] = ""
+    """The row that all others are variants of, if there is one."""
     seeds: ClassVar[Mapping[str, int]] = SEEDS
     common: ClassVar[Values] = ON_A_GPU
     """What every run sets."""
@@ -88,4 +90,5 @@ class AccuracyStudy(Study):
             lower_bound=self.lower_bound,
             paper=self.published,
             reasons=self.reasons,
+            reference=self.reference,
         )

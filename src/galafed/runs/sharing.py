@@ -30,13 +30,34 @@ def carry_out(
 ) -> None:
     """Do runs, each in its folder, `jobs` at a time; none is begun after `minutes` (0: all are).
 
-    A run that another process works on is left to that process.
+    A run that another process works on is left to that process. Runs that a GPU has failed, for it was full or lost, go
+    on from their last checkpoints when the others are done, one at a time.
     """
     if not runs:
         return
     work.mkdir(parents=True, exist_ok=True)
-    started, count, failed = time.monotonic(), 0, []
     deadline = time.time() + 60 * minutes if minutes else float("inf")
+    failed = _pass(runs, work, jobs, deadline, place, say)
+    if again := [run for run in runs if isinstance(failed.get(run.run_name), RuntimeError)]:
+        say(f"{len(again)} runs that the GPU has failed go on now, one at a time")
+        failed = {name: error for name, error in failed.items() if not isinstance(error, RuntimeError)}
+        failed |= _pass(again, work, 1, deadline, place, say)
+    if failed:
+        name, error = next(iter(failed.items()))
+        raise GalafedError(f"{len(failed)} of {len(runs)} runs failed, the first: {name}: {_first_line(error)}")
+
+
+def _pass(
+    runs: Sequence[Run],
+    work: Path,
+    jobs: int,
+    deadline: float,
+    place: Mapping[str, Any],
+    say: Callable[[str], None],
+) -> dict[str, Exception]:
+    """Do runs `jobs` at a time; returns what failed, by name."""
+    started, count = time.monotonic(), 0
+    failed: dict[str, Exception] = {}
     # Processes stay: some versions of Python hang when a pool replaces one that has done its share of tasks.
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         futures = {pool.submit(_do, run, work / run.run_name, deadline, dict(place)): run for run in runs}
@@ -50,15 +71,18 @@ def carry_out(
                     f"fewer --jobs"
                 ) from None
             except (GalafedError, RuntimeError) as error:  # torch tells of a lost or full GPU by a RuntimeError
-                failed.append(f"{name}: {str(error).partition(chr(10))[0]}")
-                say(f"failed  {failed[-1]}")
+                failed[name] = error
+                say(f"failed  {name}: {_first_line(error)}")
                 continue
             if result is not None:
                 count += 1
                 left = (time.monotonic() - started) / count * (len(runs) - count)
                 say(f"{count}/{len(runs)}  {name}  {result}  left {duration(left)}")
-    if failed:
-        raise GalafedError(f"{len(failed)} of {len(runs)} runs failed, the first: {failed[0]}")
+    return failed
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
 
 
 def _do(run: Run, folder: Path, deadline: float, place: Mapping[str, Any]) -> str | None:

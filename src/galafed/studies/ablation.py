@@ -23,6 +23,8 @@ class AblationStudy(AccuracyStudy):
         "that IGD amounts to, FACT with all sources trained each round, and GALA with the larger step of FACT."
     )
 
+    reference: ClassVar[str] = "IGD, MDMGB+ (GALA)"
+
     def rows(self) -> Mapping[str, Values]:
         return {
             "IGD, no weighting": {"gala": {"relevance": "uniform"}},

@@ -18,6 +18,8 @@ class TemperatureStudy(AccuracyStudy):
     title: ClassVar[str] = "GALA with several τ (its figure on sensitivity)"
     about: ClassVar[str] = "The rows are values of τ; the paper shows its figures as curves only."
 
+    reference: ClassVar[str] = "τ = 1"
+
     def rows(self) -> Mapping[str, Values]:
         return {f"τ = {tau:g}": {"gala": {"tau": tau}} for tau in TAUS}
 
