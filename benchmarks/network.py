@@ -5,9 +5,9 @@
 
 Sites answer as many bytes as they are told: few to many bytes (a broadcast), many to few (a collect), or few to few (a
 small phase). No model is trained, so what is measured is the way there and back. The floor, to and from a process for
-each site, is measured again before every engine, for a machine is rarely alone. Memory is the largest resident size of
-the process of the run, above what it had before the first large question, in payloads. `--rounds` measures whole rounds
-of GALA (`network_round.py`), `--write` makes the table and the page of results/network from the figures.
+each site, is measured before and after every engine, for a machine is rarely alone. Memory is the largest resident size
+of the process of the run, above what it had before the first large question, in payloads. `--rounds` measures whole
+rounds of GALA (`network_round.py`), `--write` makes the table and the page of results/network from the figures.
 """
 
 from __future__ import annotations
@@ -129,8 +129,7 @@ def resident() -> int:
 
 def measure(engine: str, names: list[str], size: int, repeat: int) -> dict[str, Any]:
     """One row of the table: medians, and the floor at that time."""
-    down = statistics.median(floor(len(names), size, 0) for _ in range(repeat))
-    up = statistics.median(floor(len(names), 0, size) for _ in range(repeat))
+    floors = [(floor(len(names), size, 0), floor(len(names), 0, size)) for _ in range(repeat)]
     with line_to(engine, names) as (relay, start):
         first = ask(relay, names, 4)
         small = [ask(relay, names, 4) for _ in range(4 * repeat)]
@@ -138,6 +137,8 @@ def measure(engine: str, names: list[str], size: int, repeat: int) -> dict[str, 
         with Peak() as peak:
             broadcast = [ask(relay, names, 4, payload) for _ in range(repeat)]
             collect = [ask(relay, names, size) for _ in range(repeat)]
+    floors += [(floor(len(names), size, 0), floor(len(names), 0, size)) for _ in range(repeat)]
+    down, up = map(statistics.median, zip(*floors, strict=True))
     return {
         "engine": engine,
         "start": start,

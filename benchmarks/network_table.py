@@ -24,7 +24,7 @@ where the machine was not alone.
 ## Phases
 
 No model is trained: sites answer as many bytes as they are told. The floor is a plain socket copy of the same bytes,
-unencrypted, to and from as many processes (a collect into files), measured just before each engine.
+unencrypted, to and from as many processes (a collect into files), measured before and after each engine.
 
 | engine | commit | load | start | small phase | broadcast (floors) | collect (floors) | memory of the run's process |
 |---|---|---|---|---|---|---|---|
