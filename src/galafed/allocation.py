@@ -5,18 +5,18 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping
 
-TRIM, PAD, MAP = -1, -2, -3
-"""M_TRIM_THRESHOLD, M_TOP_PAD and M_MMAP_THRESHOLD of <malloc.h>."""
+TRIM, MAP = -1, -3
+"""M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of <malloc.h>."""
 
 
 def keep_for_the_next_step() -> bool:
     """Keep what a step frees for the next step; for workers that are threads of one process.
 
     A thread's own heap gives its end back to the system whenever that is free, which it is after every step. The next
-    step then has to fault every page of its activations in again, a thousand for one layer of a batch. So 32 MB stay
-    at the end of each. One heap for all would do as well, but hand memory that is in one core's cache to another core.
+    step then has to fault every page of its activations in again, a thousand for one layer of a batch. So 256 MB
+    may be free at the end of each. One heap for all would hand memory that is in one core's cache to another core.
     """
-    return _told({MAP: 2**25, TRIM: 2**28, PAD: 2**25})
+    return _told({MAP: 2**25, TRIM: 2**28})
 
 
 def give_back_at_once() -> bool:
