@@ -20,7 +20,7 @@ import pytest
 
 from flare_harness import resident
 from galafed.sites import frames
-from galafed.sites.depot import Depot
+from galafed.sites.depot import LINES, Depot
 from galafed.sites.errand import Errand
 from galafed.sites.identity import Identity
 from galafed.sites.parcel import LARGE, answered, unwrap, wrap
@@ -239,12 +239,11 @@ def test_an_answer_larger_than_the_question_allows_is_not_begun(
 
 def test_no_room_is_made_for_what_a_header_claims(depot: Depot, federation: Federation) -> None:
     """A message may announce bytes of its own; here nobody has any to send but those of an answer."""
-    mine = errand(federation, "a")
-    line = mine._connected(depot.port)
     text = json.dumps({"get": "x", "sizes": [1]}).encode()
-    line.sendall(len(text).to_bytes(8, "little") + text)
-    line.settimeout(5)
-    assert line.recv(1) == b"", "the line is cut"
+    with connection(federation, depot) as line:
+        line.sendall(len(text).to_bytes(8, "little") + text)
+        line.settimeout(5)
+        assert line.recv(1) == b"", "the line is cut"
 
 
 LIAR = """
@@ -307,6 +306,64 @@ def test_a_line_that_was_cut_is_opened_again_and_a_closed_depot_answers_nobody(
         again.close()
     with pytest.raises(OSError, match=r"refused|hung up|reset"):
         mine.fetch(again.port, "token")
+
+
+@pytest.mark.parametrize("silent", ["before a word", "in a word", "in an answer", "as it is sent to"])
+def test_a_line_that_falls_silent_is_hung_up_on(
+    depot: Depot, federation: Federation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silent: str
+) -> None:
+    monkeypatch.setattr("galafed.sites.depot.IDLE", 1.0)
+    question, token = depot.question(LARGEST), depot.offer(os.urandom(LARGEST))
+    with connection(federation, depot) as secure:
+        if silent == "in a word":
+            secure.sendall(b"\0")
+        elif silent == "in an answer":
+            frames.send(secure, {"put": question, "size": 1000})
+            assert frames.receive(secure)[0]["welcome"]
+            secure.sendall(b"x" * 999)
+        elif silent == "as it is sent to":
+            frames.send(secure, {"get": token})
+        started = time.monotonic()
+        while depot._lines or depot._free._value != LINES:  # type: ignore[attr-defined]
+            assert time.monotonic() - started < 10
+            time.sleep(0.05)
+    assert time.monotonic() - started > 0.8
+    assert depot.take(question, "a") is None
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_line_on_which_something_passes_is_kept_and_a_silent_server_is_left(
+    depot: Depot, federation: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slower than one has patience, but never silent for so long."""
+    monkeypatch.setattr("galafed.sites.depot.IDLE", 1.5)
+    question = depot.question(LARGEST)
+    with connection(federation, depot) as secure:
+        frames.send(secure, {"put": question, "size": 8})
+        assert frames.receive(secure)[0]["welcome"]
+        for _ in range(8):
+            secure.sendall(b"x")
+            time.sleep(0.5)
+        assert frames.receive(secure)[0] == {"got": 8}
+    assert depot.take(question, "a")
+
+
+def test_a_site_gives_up_on_a_server_that_says_nothing(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("galafed.sites.errand.IDLE", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        context = federation.server().context(ssl.PROTOCOL_TLS_SERVER)
+
+        def say_nothing() -> None:
+            plain, _ = listener.accept()
+            with context.wrap_socket(plain, server_side=True) as secure, contextlib.suppress(OSError):
+                while secure.recv(100):
+                    pass
+
+        threading.Thread(target=say_nothing, daemon=True).start()
+        started = time.monotonic()
+        with pytest.raises(OSError, match="timed out"):
+            errand(federation, "a").fetch(listener.getsockname()[1], "token")
+        assert 0.8 < time.monotonic() - started < 10
 
 
 def test_a_site_answers_a_parcel_by_the_way_it_came(depot: Depot, federation: Federation) -> None:

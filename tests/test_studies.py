@@ -130,11 +130,12 @@ def test_a_run_is_claimed_by_one_alone(tmp_path: Path) -> None:
         assert third
 
 
-def _with_a_full_gpu(run: Run, folder: Path, deadline: float, place: Mapping[str, Any]) -> str | None:
+def _with_a_full_gpu(run: Run, folder: Path, deadline: float, place: Mapping[str, Any], share: float) -> str | None:
     """Seed 0 never fits; seed 1 does when it is alone, the second time."""
     folder.mkdir(exist_ok=True)
     tried = len(list(folder.iterdir()))
     (folder / str(tried)).touch()
+    assert share == 1.0
     if run.seed == 0 or (run.seed == 1 and not tried):
         raise RuntimeError("CUDA out of memory\nSearch for it in the manual")
     return "50.0 %"

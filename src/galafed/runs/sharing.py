@@ -60,7 +60,7 @@ def _pass(
     failed: dict[str, Exception] = {}
     # Processes stay: some versions of Python hang when a pool replaces one that has done its share of tasks.
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        futures = {pool.submit(_do, run, work / run.run_name, deadline, dict(place)): run for run in runs}
+        futures = {pool.submit(_do, run, work / run.run_name, deadline, dict(place), 1 / jobs): run for run in runs}
         for future in as_completed(futures):
             name = futures[future].run_name
             try:
@@ -85,12 +85,15 @@ def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
 
 
-def _do(run: Run, folder: Path, deadline: float, place: Mapping[str, Any]) -> str | None:
+def _do(run: Run, folder: Path, deadline: float, place: Mapping[str, Any], share: float) -> str | None:
     """One run from its start or its last checkpoint; nothing if it is too late or somebody else does it."""
     if time.time() > deadline:
         return None
     os.environ["OMP_NUM_THREADS"] = str(run.threads)
     from galafed.runs.runner import resume, start  # needs torch
+    from galafed.stacking.memory import hold_to
+
+    hold_to(share)
 
     with _claimed(folder) as mine:
         if not mine or (folder / "done").exists():

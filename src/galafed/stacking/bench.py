@@ -15,15 +15,10 @@ from galafed.stacking.stack import Stack
 from galafed.stacking.twins import CannotStack
 from galafed.work import Batch, States
 
-SWEEP = 8192
-"""Images a GPU passes over at once."""
-
 
 @dataclass(frozen=True)
 class FusedBench(Bench):
     """Keeps a stack of one for every part."""
-
-    sweep_batch: int = SWEEP
 
     def modules(self, states: States) -> dict[str, nn.Module]:
         pool: dict[str, Stack] = self._stacks  # type: ignore[attr-defined]

@@ -18,6 +18,10 @@ USABLE = 0.8
 CPU_ENTRIES = 2**22
 """On a CPU, activations of about so many numbers still fit its caches; more clients at once would be slower."""
 
+GPU_ENTRIES = 2**32
+MOST_IMAGES = 8192
+"""A GPU that passes over more numbers of all layers, or more images, at once takes memory and gains no time."""
+
 FEWEST_IMAGES = 64
 """For fewer images than this a processor would read the weights more often than it pays."""
 
@@ -36,14 +40,27 @@ def clients_at_once(work: Fit, bench: Bench) -> int:
     # and momentum. An activation is kept for the backward pass and has a gradient.
     size = torch.finfo(bench.dtype).bits // 8
     per_client = 4 * size * kept + 2 * size * moved + 2 * element * entries
-    free, _ = torch.cuda.mem_get_info(bench.device)
-    reserved = torch.cuda.memory_reserved(bench.device) - torch.cuda.memory_allocated(bench.device)
-    return max(1, math.floor(USABLE * (free + reserved) / per_client))
+    return max(1, math.floor(USABLE * available(bench.device) / per_client))
 
 
-def images_at_best(network: Network) -> int:
-    """Images a processor passes over at once: what stays in its caches, and enough to read the weights for."""
-    return max(FEWEST_IMAGES, CPU_ENTRIES // activations((("extractor", "predictor"),), network))
+def available(device: torch.device) -> float:
+    """Bytes a run may still take on a GPU: what is free there, and of that no more than its share."""
+    free, total = torch.cuda.mem_get_info(device)
+    reserved, used = torch.cuda.memory_reserved(device), torch.cuda.memory_allocated(device)
+    share = torch.cuda.get_per_process_memory_fraction(device.index) * total
+    return min(free, share - reserved) + reserved - used
+
+
+def hold_to(share: float) -> None:
+    """Keep this process within a share of every GPU's memory, so that runs beside it have theirs."""
+    for device in range(torch.cuda.device_count()):
+        torch.cuda.set_per_process_memory_fraction(share, device)
+
+
+def images_at_best(network: Network, device: torch.device) -> int:
+    """Images a device passes over at once: for a processor what stays in its caches; enough to read the weights for."""
+    entries = GPU_ENTRIES if device.type == "cuda" else CPU_ENTRIES
+    return min(MOST_IMAGES, max(FEWEST_IMAGES, entries // activations((("extractor", "predictor"),), network)))
 
 
 @lru_cache(maxsize=64)

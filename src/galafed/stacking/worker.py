@@ -101,14 +101,15 @@ class Worker:
 
 def _own(bench: Bench) -> Bench:
     """A bench with modules of its own, on kernels where they can be used."""
+    at_once = images_at_best(bench.network, bench.device)
     if not kernels.usable(bench):
         # Where products are of low precision, folded weights would be rounded after the folding: other numbers.
         if bench.device.type == "cpu" and bench.products is None:
-            return LeanBench(bench.network, bench.device, bench.dtype, sweep_batch=images_at_best(bench.network))
+            return LeanBench(bench.network, bench.device, bench.dtype, sweep_batch=at_once)
         return replace(bench)
     from galafed.stacking.bench import FusedBench  # needs triton
 
-    return FusedBench(bench.network, bench.device, bench.dtype, bench.products, compiles=True)
+    return FusedBench(bench.network, bench.device, bench.dtype, bench.products, at_once, compiles=True)
 
 
 def _with_one_model(ready: Sequence[Begun]) -> list[list[Begun]]:

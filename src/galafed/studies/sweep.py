@@ -24,8 +24,22 @@ JUDGES: Mapping[str, tuple[str, int]] = {
 """What a setting is judged by in the last round, in words, and whether more of it is better."""
 
 
+class Sweep(AccuracyStudy):
+    """Settings of GALA on a few targets, one seed, and what each judge would choose of them."""
+
+    seeds: ClassVar[Mapping[str, int]] = {}
+
+    def write(self, folder: Path, done: Sequence[tuple[Cell, Mapping[str, Any]]], *, command: str) -> Sequence[Path]:
+        """The table, and what each judge would choose."""
+        files = super().write(folder, done, command=command)
+        found = judged(done)
+        write_atomically(folder / "judged.json", (json.dumps(found, indent=1) + "\n").encode())
+        write_atomically(folder / "judged.md", _words(found).encode())
+        return [*files, folder / "judged.json", folder / "judged.md"]
+
+
 @studies.register("sweep")
-class SweepStudy(AccuracyStudy):
+class DigitSweep(Sweep):
     """Digit-Five, the two hard targets."""
 
     title: ClassVar[str] = "A sweep before the tables: learning rate, strength of IGD, head statistics"
@@ -33,7 +47,6 @@ class SweepStudy(AccuracyStudy):
         f"The centre is {CENTRE}; every other row changes what it names. The paper gives no learning rate, and its "
         "formula and FACT's code differ by a factor of 68 in the strength of the discrepancy."
     )
-    seeds: ClassVar[Mapping[str, int]] = {}
 
     def rows(self) -> Mapping[str, Values]:
         rates = {f"lr {rate:g}": {"training": {"lr": rate}} for rate in (0.005, 0.02, 0.04)}
@@ -48,14 +61,6 @@ class SweepStudy(AccuracyStudy):
 
     def columns(self) -> Mapping[str, Values]:
         return {t: {"benchmark": "digit-five", "target": t, "rounds": ROUNDS} for t in ("mnistm", "svhn")}
-
-    def write(self, folder: Path, done: Sequence[tuple[Cell, Mapping[str, Any]]], *, command: str) -> Sequence[Path]:
-        """The table, and what each judge would choose."""
-        files = super().write(folder, done, command=command)
-        found = judged(done)
-        write_atomically(folder / "judged.json", (json.dumps(found, indent=1) + "\n").encode())
-        write_atomically(folder / "judged.md", _words(found).encode())
-        return [*files, folder / "judged.json", folder / "judged.md"]
 
 
 def judged(done: Sequence[tuple[Cell, Mapping[str, Any]]]) -> dict[str, Any]:
