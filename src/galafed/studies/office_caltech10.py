@@ -21,6 +21,11 @@ class OfficeStudy(AccuracyStudy):
         "ImageNet weights, 13 MB; the paper's is a ResNet-101 of 170 MB."
     )
     published = published.OFFICE_CALTECH10
+    reasons: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("FACT", "GALA"),
+        "To compare with: a logistic regression on this network's frozen features, which adapts nothing "
+        "([probe](../probe/table.md)).",
+    )
 
     def rows(self) -> Mapping[str, Values]:
         return SYSTEMS
