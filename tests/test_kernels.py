@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
+from galafed.networks.efficientnet_lite0 import InvertedBottleneck
 from galafed.networks.layers import keep_mask
 from galafed.stacking import kernels
 from galafed.stacking.lane import losses_of
+from galafed.stacking.layers import StackedConv2d
+from galafed.stacking.twins import twin as plain_twin
 from galafed.tasks import align, train
 from galafed.work import Batch
 from test_stacked import distance, play
 
 triton = pytest.importorskip("triton")
 
+from galafed.stacking.fused import fused_twin  # noqa: E402
 from galafed.stacking.kernels.conv import Convolution  # noqa: E402
 from galafed.stacking.kernels.conv_gradient import descend as conv_descend  # noqa: E402
+from galafed.stacking.kernels.depthwise import (  # noqa: E402
+    Depthwise,
+    DepthwiseConv2d,
+    PointwiseConv2d,
+    convolution,
+)
 from galafed.stacking.kernels.gather import gather  # noqa: E402
 from galafed.stacking.kernels.linear import descend  # noqa: E402
 from galafed.stacking.kernels.losses import twin_of  # noqa: E402
@@ -76,6 +91,87 @@ def test_convolution(channels: int, wider: int, size: int) -> None:
     found = list(torch.autograd.grad(y, wanted, gradient, allow_unused=True))
     found[1] = gradient_of(layer, weight)
     close(found, torch.autograd.grad(plain, wanted, gradient))
+
+
+@pytest.mark.parametrize(
+    ("channels", "size", "stride", "side"), [(5, 3, 1, 6), (70, 3, 2, 7), (16, 5, 1, 8), (3, 5, 2, 9)]
+)
+@pytest.mark.parametrize("frozen", ["nothing", "images", "weights"])
+def test_convolution_within_channels(channels: int, size: int, stride: int, side: int, frozen: str) -> None:
+    x = draw(2, 3, side, side + 1, channels).requires_grad_(frozen != "images")
+    weight = draw(2, channels, 1, size, size, seed=1).requires_grad_(frozen != "weights")
+    y = Depthwise.apply(x, weight.flatten(2).transpose(1, 2).contiguous(), stride)
+    pictures = x.permute(0, 1, 4, 2, 3)
+    convolve = partial(functional.conv2d, stride=stride, groups=channels)
+    plain = torch.stack([convolve(pictures[k], weight[k]).permute(0, 2, 3, 1) for k in range(2)])
+    gradient = draw(*plain.shape, seed=3).detach()
+    close((y,), (plain,))
+    wanted = [value for value in (x, weight) if value.requires_grad]
+    close(torch.autograd.grad(y, wanted, gradient), torch.autograd.grad(plain, wanted, gradient))
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("kind", ["within channels", "of one pixel", "of another kind"])
+def test_the_twin_of_a_convolution_is_chosen_by_its_kind(
+    kind: str, bias: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("galafed.stacking.kernels.depthwise.LOW", torch.float32)
+    layer, expected = {
+        "within channels": (nn.Conv2d(6, 6, 3, stride=2, groups=6, bias=bias), DepthwiseConv2d),
+        "of one pixel": (nn.Conv2d(6, 4, 1, bias=bias), PointwiseConv2d),
+        "of another kind": (nn.Conv2d(6, 4, 3, padding=1, bias=bias), StackedConv2d),
+    }[kind]
+    twins = [convolution(layer, 2), StackedConv2d(layer, 2)]
+    assert type(twins[0]) is expected
+    x, found = draw(2, 3, 6, 7, 8), []
+    for twin in twins:
+        values = {name: draw(*value.shape, seed=k) for k, (name, value) in enumerate(twin.named_parameters())}
+        y = torch.func.functional_call(twin.to(DEVICE), values, (x,))
+        found.append((y, *torch.autograd.grad(y.square().sum(), [x, *values.values()])))
+    close(*found)
+
+
+def test_a_bottleneck_on_kernels_is_the_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("galafed.stacking.kernels.depthwise.LOW", torch.float32)
+    block = InvertedBottleneck(8, 8, kernel=5, stride=1, expansion=2, side=6).to(DEVICE)
+    x, found = draw(2, 4, 8, 6, 6), []
+    for twin in (fused_twin(block, 2), plain_twin(block, 2)):
+        values = {name: draw(*value.shape, seed=k) for k, (name, value) in enumerate(twin.named_parameters())}
+        state = {name: torch.zeros_like(value) for name, value in twin.named_buffers()}
+        y = torch.func.functional_call(twin.train(), {**values, **state}, (x,))
+        found.append((y, *torch.autograd.grad(y.square().sum(), [x, *values.values()]), *state.values()))
+    close(*found)
+
+
+COMPILE = """
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from galafed.stacking.kernels import depthwise
+
+for kernel in (depthwise._convolve, depthwise._turn, depthwise._gradient):
+    for settings in ({"K": 3, "S": 1, "BM": 32, "BC": 64}, {"K": 5, "S": 2, "BM": 32, "BC": 64}):
+        names = kernel.arg_names
+        kinds = dict.fromkeys(names, "i32") | dict.fromkeys(("x", "y", "dx", "dy"), "*bf16")
+        kinds |= dict.fromkeys(("w", "dw"), "*fp32") | dict.fromkeys(settings, "constexpr")
+        source = ASTSource(
+            fn=kernel,
+            signature={name: kinds[name] for name in names},
+            constexprs={(names.index(name),): value for name, value in settings.items()},
+            attrs={(names.index(name),): [["tt.divisibility", 16]] for name in names if name[-1] in "xyw"},
+        )
+        made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4})
+        print(kernel.__name__, "ld.global" in made.asm["ptx"])
+"""
+
+
+def test_kernels_compile_for_a_gpu_that_is_not_there(tmp_path: Path) -> None:
+    """The interpreter takes more than the compiler does."""
+    place = {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", COMPILE], env=os.environ | place, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.count("True") == 6, done.stderr
 
 
 @pytest.mark.parametrize("flat", [False, True])

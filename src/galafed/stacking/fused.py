@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from galafed.networks.layers import Dropout
 from galafed.stacking import kernels
 from galafed.stacking.kernels.conv import fits
+from galafed.stacking.kernels.depthwise import convolution
 from galafed.stacking.kernels.narrow import NarrowLinear, narrow
 from galafed.stacking.kernels.pooling import NormReluPool, pooled
 from galafed.stacking.kernels.rows import MOST_ROWS, Mask, NormReluMask, StackedMask, normalised
@@ -82,7 +83,12 @@ def fused_linear(layer: nn.Linear, count: int) -> nn.Module:
     return NarrowLinear(layer, count) if narrow(layer) else LowLinear(layer, count)
 
 
-FUSED: dict[type[nn.Module], Twin] = {nn.Sequential: fused_sequence, nn.Linear: fused_linear, Dropout: FusedDropout}
+FUSED: dict[type[nn.Module], Twin] = {
+    nn.Sequential: fused_sequence,
+    nn.Conv2d: convolution,
+    nn.Linear: fused_linear,
+    Dropout: FusedDropout,
+}
 
 
 def fused_twin(module: nn.Module, count: int) -> nn.Module:

@@ -28,6 +28,10 @@ def each_client(function: Callable[..., Tensor], x: Tensor, *stacked: Tensor | N
     return torch.stack([y.permute(0, 2, 3, 1) for y in results]).permute(0, 1, 4, 2, 3)
 
 
+MANY = 2**22
+"""Of more numbers than this a client's own operation is worth its launch, and takes less memory."""
+
+
 class StackedConv2d(nn.Module):
     """y_k = w_k ∗ x_k + b_k."""
 
@@ -92,7 +96,7 @@ class StackedBatchNorm(nn.Module):
         def normalise(x: Tensor, mean: Tensor, variance: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
             return functional.batch_norm(x, mean, variance, weight, bias, self.training, self.momentum, self.eps)
 
-        if x.shape[0] == 1 or x.device.type == "cpu":
+        if x.shape[0] == 1 or x.device.type == "cpu" or x[0].numel() > MANY:
             return each_client(normalise, x, self.running_mean, self.running_var, self.weight, self.bias)
         return self._at_once(x)
 
