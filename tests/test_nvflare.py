@@ -23,6 +23,7 @@ from galafed.runs.runner import start
 from galafed.sites.processes import answers
 from giveaways import seen
 from packets import captured_on_loopback
+from stripes import write_stripes
 
 SOURCES = ("bright", "dark", "faint")
 TARGET = "noisy"
@@ -239,6 +240,43 @@ def test_parties_killed_at_any_moment_one_after_the_other(tmp_path: Path) -> Non
     assert {failure["client"] for failure in named} <= {name for name, _, _ in kills}
     for line in lines:
         assert set(SOURCES) - line["relevance"].keys() <= {failure["client"] for failure in line["failures"]}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_five_of_seventeen_sites_killed_at_once_again_and_again(tmp_path: Path) -> None:
+    """Thirty per cent, at a random moment of a round, and started again some seconds later."""
+    draw, rounds, kills = np.random.default_rng(17), 9, []
+    sources = [f"site-{number:02d}" for number in range(17)]
+    settings = write_stripes(tmp_path / "images", [*sources, "target"])
+    deployment = Deployment(tmp_path, sources, "target", images=tmp_path / "images")
+    try:
+        deployment.start(env=rogue("honest"))
+        deployment.run("sites", settings=settings | {"rounds": str(rounds), "timeout": "20"})
+        deployment.wait_for("target", "centroids", 1, seconds=400)
+        deadline = time.monotonic() + 1000
+        while deployment.running["gala"].poll() is None:
+            time.sleep(draw.uniform(0, 3))
+            before = len(deployment.metrics())
+            five = [str(name) for name in draw.choice(sources, 5, replace=False)]
+            for name in five:
+                deployment.kill_site(name)
+            kills.append((before, five))
+            time.sleep(draw.uniform(0, 8))
+            deployment.start(*five, env=rogue("honest"))
+            while len(deployment.metrics()) < before + 2 and deployment.running["gala"].poll() is None:
+                assert time.monotonic() < deadline, (kills, deployment.said())
+                time.sleep(0.2)
+        assert deployment.ends() == 0, (kills, deployment.said())
+        lines = deployment.metrics()
+    finally:
+        deployment.close()
+    assert len(lines) == rounds
+    assert len(kills) > 2
+    named = {failure["client"] for line in lines for failure in line["failures"]}
+    assert named <= {name for _, five in kills for name in five}
+    for line in lines:
+        assert set(sources) - line["relevance"].keys() <= {failure["client"] for failure in line["failures"]}
 
 
 @pytest.mark.slow
