@@ -15,6 +15,8 @@ from galafed.work import Batch, Fit, Path
 
 USABLE = 0.8
 """Of the memory that is free, so much is planned with; libraries want a share too."""
+OURS = 0.95
+"""Of a process's share of a GPU, so much is torch's; CUDA itself takes half a gigabyte or more for every process."""
 CPU_ENTRIES = 2**22
 """On a CPU, activations of about so many numbers still fit its caches; more clients at once would be slower."""
 
@@ -54,7 +56,7 @@ def available(device: torch.device) -> float:
 def hold_to(share: float) -> None:
     """Keep this process within a share of every GPU's memory, so that runs beside it have theirs."""
     for device in range(torch.cuda.device_count()):
-        torch.cuda.set_per_process_memory_fraction(share, device)
+        torch.cuda.set_per_process_memory_fraction(OURS * share, device)
 
 
 def images_at_best(network: Network, device: torch.device) -> int:
