@@ -246,7 +246,7 @@ def test_parties_killed_at_any_moment_one_after_the_other(tmp_path: Path) -> Non
 @pytest.mark.timeout(1500)
 def test_five_of_seventeen_sites_killed_at_once_again_and_again(tmp_path: Path) -> None:
     """Thirty per cent, at a random moment of a round, and started again some seconds later."""
-    draw, rounds, kills = np.random.default_rng(17), 9, []
+    draw, rounds, kills = np.random.default_rng(17), 30, []
     sources = [f"site-{number:02d}" for number in range(17)]
     settings = write_stripes(tmp_path / "images", [*sources, "target"])
     deployment = Deployment(tmp_path, sources, "target", images=tmp_path / "images")
