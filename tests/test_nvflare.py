@@ -9,8 +9,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -204,6 +205,14 @@ def test_a_site_killed_while_the_job_starts(deployment: Deployment) -> None:
     assert {failure["client"] for line in lines for failure in line["failures"]} <= {"dark"}
 
 
+def only_the_killed_are_named(lines: list[dict[str, Any]], sources: Sequence[str], killed: set[str]) -> None:
+    """Whoever did not take part in a round is named in it, and nobody is who was never killed."""
+    for line in lines:
+        named = {failure["client"] for failure in line["failures"]}
+        assert named <= killed
+        assert set(sources) - line["relevance"].keys() <= named
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_parties_killed_at_any_moment_one_after_the_other(tmp_path: Path) -> None:
@@ -236,10 +245,7 @@ def test_parties_killed_at_any_moment_one_after_the_other(tmp_path: Path) -> Non
         deployment.close()
     assert len(lines) == rounds
     assert len(kills) > 2
-    named = [failure for line in lines for failure in line["failures"]]
-    assert {failure["client"] for failure in named} <= {name for name, _, _ in kills}
-    for line in lines:
-        assert set(SOURCES) - line["relevance"].keys() <= {failure["client"] for failure in line["failures"]}
+    only_the_killed_are_named(lines, SOURCES, {name for name, _, _ in kills})
 
 
 @pytest.mark.slow
@@ -273,10 +279,7 @@ def test_five_of_seventeen_sites_killed_at_once_again_and_again(tmp_path: Path) 
         deployment.close()
     assert len(lines) == rounds
     assert len(kills) > 2
-    named = {failure["client"] for line in lines for failure in line["failures"]}
-    assert named <= {name for _, five in kills for name in five}
-    for line in lines:
-        assert set(sources) - line["relevance"].keys() <= {failure["client"] for failure in line["failures"]}
+    only_the_killed_are_named(lines, sources, {name for _, five in kills for name in five})
 
 
 @pytest.mark.slow
