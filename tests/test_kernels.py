@@ -37,7 +37,7 @@ from galafed.stacking.kernels.depthwise import (  # noqa: E402
     PointwiseConv2d,
     convolution,
 )
-from galafed.stacking.kernels.gather import gather  # noqa: E402
+from galafed.stacking.kernels.gather import LARGEST, gather  # noqa: E402
 from galafed.stacking.kernels.linear import descend  # noqa: E402
 from galafed.stacking.kernels.losses import twin_of  # noqa: E402
 from galafed.stacking.kernels.narrow import NarrowProduct  # noqa: E402
@@ -265,8 +265,11 @@ def test_one_pass_of_gradient_and_sgd(rows: int, inputs: int, outputs: int) -> N
     close((momentum, weight, low), (expected, moved, moved))
 
 
-def test_batches_are_gathered_by_number() -> None:
-    pictures = torch.randint(0, 256, (9, 4, 4, 3), dtype=torch.uint8, device=DEVICE)
+@pytest.mark.parametrize("side", [4, 60])
+def test_batches_are_gathered_by_number(side: int) -> None:
+    """Images of one block, and of more: the last one is not full."""
+    assert (side * side * 3 > LARGEST) == (side == 60)
+    pictures = torch.randint(0, 256, (9, side, side, 3), dtype=torch.uint8, device=DEVICE)
     labels = torch.arange(9, device=DEVICE)
     order = torch.tensor([[[0, 1], [2, 3]], [[8, 4], [5, 5]]], device=DEVICE)
     factors, offsets = torch.tensor([1.0, 2.0, 3.0], device=DEVICE), torch.tensor([0.0, -1.0, 5.0], device=DEVICE)

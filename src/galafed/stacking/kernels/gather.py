@@ -11,6 +11,9 @@ from torch import Tensor
 
 from galafed.networks.base import Network, channels
 
+LARGEST = 4096
+"""Numbers a program moves; Triton unrolls them, and takes minutes to compile a whole photograph."""
+
 
 @triton.jit
 def _gather(
@@ -20,13 +23,13 @@ def _gather(
     """Image number order[cursor, p] to place p: x · factor + offset of its channel."""
     place = tl.program_id(0).to(tl.int64)
     number = tl.load(order + tl.load(cursor) * batch + place)
-    e = tl.arange(0, BLOCK)
+    e = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = e < SIZE
     factor = tl.load(factors + e % 3)
     offset = tl.load(offsets + e % 3)
     value = tl.load(images + number * SIZE + e, mask=inside, other=0).to(tl.float32)
     tl.store(out + place * SIZE + e, (value * factor + offset).to(out.dtype.element_ty), mask=inside)
-    if LABELS:
+    if LABELS and tl.program_id(1) == 0:
         tl.store(out_labels + place, tl.load(labels + number))
 
 
@@ -44,8 +47,8 @@ def gather(
     size = images.shape[1:].numel()
     out = torch.empty(n, b, *images.shape[1:], dtype=dtype, device=images.device)
     chosen = None if labels is None else torch.empty(n, b, dtype=labels.dtype, device=labels.device)
-    block = triton.next_power_of_2(size)
-    _gather[(n * b,)](
+    block = min(LARGEST, triton.next_power_of_2(size))
+    _gather[(n * b, triton.cdiv(size, block))](
         images, order if labels is None else labels, order, cursor, factors, offsets, out,
         order if chosen is None else chosen, n * b, labels is not None, size, block,
     )  # fmt: skip
