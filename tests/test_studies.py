@@ -17,6 +17,7 @@ from galafed.config import Run, resolve
 from galafed.errors import ConfigError, DataError, GalafedError
 from galafed.report.accuracy_table import write_table
 from galafed.reproduction import figure, published
+from galafed.reproduction.accuracy import last_rounds
 from galafed.reproduction.figure import FigureStudy
 from galafed.runs import archive, sharing
 from galafed.runs import checkpoint as checkpoints
@@ -239,7 +240,7 @@ def test_figures_are_drawn_from_the_runs_of_the_table(name: str, tmp_path: Path)
         "pair": [["a", "b"]] * 4,
     }
     done = [(cell, {"kept": kept}) for cell in cells[:-1]]  # one run is missing
-    (path,) = study.write(tmp_path / name, done, command="c")
+    (path,) = [path for path in study.write(tmp_path / name, done, command="c") if path.suffix == ".png"]
     with Image.open(path) as picture:
         assert picture.width > 400
         assert len(picture.convert("RGB").getcolors(maxcolors=1 << 20) or ()) > 20
@@ -281,6 +282,72 @@ def test_a_panel_without_a_run_says_so(tmp_path: Path, monkeypatch: pytest.Monke
     study.write(tmp_path, [(cells[0], {"kept": {"accuracy": [0.5]}})], command="c")
     assert panels.pop("mnistm") == []
     assert set(map(tuple, panels.values())) == {("not measured yet",)}
+
+
+PICTURED = ("ablation", "source-count", "temperature")
+
+
+def _done(study: Any, accuracy: Callable[[str, str], float]) -> list[tuple[Cell, dict[str, Any]]]:
+    """Every cell of a table with a run of two rounds."""
+    values = [(cell, accuracy(cell.row, cell.column)) for cell in study.cells()]
+    return [(cell, summary(value) | {"kept": {"accuracy": [value / 2, value]}}) for cell, value in values]
+
+
+@pytest.mark.parametrize("name", PICTURED)
+def test_tables_of_the_papers_figures_have_a_picture(name: str, tmp_path: Path) -> None:
+    study = studies.get(name)()
+    study.write(tmp_path, _done(study, lambda row, column: 0.5)[:-1], command="c")
+    with Image.open(tmp_path / f"{name}.png") as picture:
+        assert picture.width > 400
+        assert len(picture.convert("RGB").getcolors(maxcolors=1 << 20) or ()) > 20
+    assert f"({name}.png)" in (tmp_path / "table.md").read_text()
+
+
+def _claims(name: str, accuracy: Callable[[str, str], float]) -> list[str]:
+    study = studies.get(name)()
+    return list(study.claims(last_rounds(_done(study, accuracy))))
+
+
+def test_what_the_paper_says_of_its_ablation_is_held_against_the_numbers() -> None:
+    as_told = {"IGD, no weighting": 0.5, "IGD, MDMGB": 0.4, "no IGD, MDMGB+": 0.3}
+    first, second = _claims("ablation", lambda row, column: as_told.get(row, 0.9))
+    assert "IGD +60.0, weighting +40.0: confirmed" in first
+    assert "with MDMGB+ 90.0, with MDMGB 40.0, without weighting 50.0: confirmed. Without IGD it is 30.0" in second
+    assert "IGD does harm" in second
+    first, second = _claims("ablation", lambda row, column: 0.9)
+    assert "not confirmed" in first
+    assert "not confirmed" in second
+    assert "IGD does no harm" in second
+    study = studies.get("ablation")()
+    assert not list(study.claims(last_rounds(_done(study, lambda row, column: 0.9)[:1])))  # too little to say it
+
+
+def test_what_the_paper_says_of_tau_is_held_against_the_numbers() -> None:
+    five, eighteen = _claims("temperature", lambda row, column: 0.9 if row == "τ = 0.4" else 0.8)
+    assert "82.5 there on average, 80.0 elsewhere; the highest is 90.0 with τ = 0.4" in five
+    assert ": confirmed. All values lie within 10.0 points" in five
+    assert ": not confirmed." in eighteen
+
+
+def test_what_the_paper_says_of_more_sources_is_held_against_the_numbers() -> None:
+    def accuracy(row: str, column: str) -> float:
+        return 0.8 if row == "FACT" else 0.5 + 0.02 * int(column.split(", ")[1])
+
+    grown, ahead = _claims("source-count", accuracy)
+    assert "from 4 to 17 sources mnist +26.0, mnistm +26.0" in grown
+    assert grown.endswith(": 5 of 5.")
+    assert "in 5 of 25 cells; not on mnist, 4 sources -22.0" in ahead
+
+
+def test_curves_tell_who_gets_there_first_and_who_moves(tmp_path: Path) -> None:
+    study = studies.get("dynamics")()
+    curves = {"FACT": [0.1, 0.2, 0.3, 0.1, 0.6], "GALA": [0.5, 0.55, 0.65, 0.6, 0.5]}
+    done = [(cell, {"kept": {"accuracy": curves[cell.row]}}) for cell in study.cells() if cell.column == "mnistm"]
+    study.write(tmp_path, done, command="c")
+    text = (tmp_path / "table.md").read_text()
+    assert "| mnistm | 60.0 | 3 | 7.50 | 35.00 |" in text
+    assert "1 of 1, in round: mnistm 3." in text
+    assert "7.50 points against 35.00 on average; GALA moves less on 1 of 1." in text
 
 
 def test_controls_of_the_ablation_have_the_size_of_the_others_step() -> None:

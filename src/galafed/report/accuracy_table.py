@@ -10,6 +10,7 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from galafed.reproduction.history import late_rise
+from galafed.reproduction.pages import signed
 from galafed.runs.files import write_atomically
 
 ORACLE = "oracle"
@@ -40,11 +41,14 @@ def write_table(
     paper: Paper | None = None,
     reasons: Mapping[str, str] | None = None,
     reference: str = "",
+    claims: Sequence[str] = (),
+    pictures: Sequence[str] = (),
 ) -> Sequence[Path]:
     """table.json with every cell, table.md to read.
 
     `lower_bound` tells of a row which other one it should not fall below, `paper` what was published by row and column,
-    `reasons` why we think a row differs from it. `reference` is the row that all others are variants of.
+    `reasons` why we think a row differs from it. `reference` is the row that all others are variants of. `claims` are
+    sentences of the paper with what was measured, `pictures` the names of files beside the table.
     """
     found: defaultdict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for row, column, summary in done:
@@ -65,9 +69,13 @@ def write_table(
             f"# {title}",
             "",
             intro,
+            *(line for name in pictures for line in ("", f"![{title}]({name})")),
             *_tables(records),
-            *_verdicts(records, reasons or {}, _late_rises(found)),
-            *_changes(records, reference),
+            *_verdict(
+                _beside_the_paper(records, reasons or {}, _late_rises(found)),
+                [f"- {claim}" for claim in claims],
+                _changes(records, reference),
+            ),
             *_behind(records, lower_bound),
             "",
         ]
@@ -129,7 +137,13 @@ def _mean(cells: Sequence[Record]) -> str:
     return ours + (f" ({fmean(published):.1f})" if None not in published else "")
 
 
-def _verdicts(records: Sequence[Record], reasons: Mapping[str, str], rises: Mapping[Place, float]) -> list[str]:
+def _verdict(*parts: Sequence[str]) -> list[str]:
+    """The section of a table that says what it means; none where there is nothing to say."""
+    lines = [line for part in parts if part for line in ("", *part)]
+    return ["", "## Verdict", *lines] if lines else []
+
+
+def _beside_the_paper(records: Sequence[Record], reasons: Mapping[str, str], rises: Mapping[Place, float]) -> list[str]:
     """Of each row that the paper has: where the last round is within a point of it, above, or below."""
     lines = []
     for row in dict.fromkeys(record["row"] for record in records if record["paper"] is not None):
@@ -153,7 +167,7 @@ def _verdicts(records: Sequence[Record], reasons: Mapping[str, str], rises: Mapp
         return []
     lines += _against(records, "GALA", "FACT")
     head = "The paper's figures stand in brackets; * marks a target whose data is not the paper's."
-    return ["", "## Verdict", "", head, "", *lines]
+    return [head, "", *lines]
 
 
 def _against(records: Sequence[Record], row: str, other: str) -> list[str]:
@@ -179,10 +193,10 @@ def _changes(records: Sequence[Record], reference: str) -> list[str]:
     for row in dict.fromkeys(record["row"] for record in records if record["row"] != reference):
         gaps = {c: v - last[reference, c] for (r, c), v in last.items() if r == row and (reference, c) in last}
         if gaps:
-            lines.append(f"- **{row}**: {', '.join(f'{column} {gap:+.1f}' for column, gap in gaps.items())}")
+            lines.append(f"- **{row}**: {signed(gaps)}")
     if not lines:
         return []
-    return ["", "## Verdict", "", f"Against *{reference}*, last round, difference in points:", "", *lines]
+    return [f"Against *{reference}*, last round, difference in points:", "", *lines]
 
 
 def _late_rises(found: Mapping[Place, Sequence[Mapping[str, Any]]]) -> dict[Place, float]:

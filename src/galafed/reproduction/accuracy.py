@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any, ClassVar
 
 from galafed.config import resolve
 from galafed.report.accuracy_table import write_table
 from galafed.reproduction.history import history_of
+from galafed.reproduction.pages import write_files
 from galafed.reproduction.published import Table
 from galafed.studies.base import Cell, Study, commit
 
 Values = Mapping[str, Any]
+Done = Sequence[tuple[Cell, Mapping[str, Any]]]
+"""Cells with the summaries of their runs."""
+Means = Mapping[tuple[str, str], float]
+"""Test accuracy in percent by row and column."""
 
 ON_A_GPU: Values = {"engine": "stacked", "precision": "bfloat16", "device": "auto", "checkpoint_every": 10}
 """How runs of full size are done; 100 rounds are minutes on one GPU and days on a processor."""
@@ -79,9 +86,18 @@ class AccuracyStudy(Study):
         """What is said above the table."""
         return self.about
 
-    def write(self, folder: Path, done: Sequence[tuple[Cell, Mapping[str, Any]]], *, command: str) -> Sequence[Path]:
-        """The table with the paper's figures and the verdict."""
-        return write_table(
+    def claims(self, last: Means) -> Iterable[str]:
+        """What the paper says of its figure, each sentence with the accuracies of last rounds that speak of it."""
+        return ()
+
+    def pictures(self, done: Done) -> Mapping[str, bytes]:
+        """Pictures beside the table, by name."""
+        return {}
+
+    def write(self, folder: Path, done: Done, *, command: str) -> Sequence[Path]:
+        """The table with the paper's figures, the verdict and pictures."""
+        pictures = self.pictures(done)
+        files = write_table(
             folder,
             [(cell.row, cell.column, summary) for cell, summary in done],
             title=self.title,
@@ -91,4 +107,15 @@ class AccuracyStudy(Study):
             paper=self.published,
             reasons=self.reasons,
             reference=self.reference,
+            claims=list(self.claims(last_rounds(done))),
+            pictures=list(pictures),
         )
+        return [*files, *write_files(folder, pictures)]
+
+
+def last_rounds(done: Done) -> Means:
+    """Accuracies of last rounds, mean over seeds, rounded as in the table."""
+    found: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    for cell, summary in done:
+        found[cell.row, cell.column].append(100 * summary["accuracy"]["last"])
+    return {place: round(fmean(values), 2) for place, values in found.items()}

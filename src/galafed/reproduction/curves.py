@@ -3,30 +3,61 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from galafed.reproduction.figure import Done, FigureStudy
+from galafed.reproduction.accuracy import Done
+from galafed.reproduction.figure import FigureStudy
 from galafed.reproduction.history import accuracies
+from galafed.reproduction.pages import grid, listed, page, write_files
+from galafed.reproduction.steadiness import OTHER, OURS, claims, compare
+from galafed.studies.base import commit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 class CurvesStudy(FigureStudy):
-    """A line for the mean over seeds, a band from the lowest to the highest."""
+    """A line for the mean over seeds, a band from the lowest to the highest; what the curves say is in table.md."""
 
     def draw(self, axes: Axes, column: str, done: Done) -> None:
-        axes.set_ylabel("test accuracy, %", fontsize=8)
-        for colour, row in enumerate(self.rows):
-            at: defaultdict[int, list[float]] = defaultdict(list)
-            for cell, summary in done:
-                for number, value in accuracies(summary) if cell.row == row else ():
-                    at[number].append(value)
-            if at:
-                rounds = sorted(at)
-                middle = [sum(at[r]) / len(at[r]) for r in rounds]
-                axes.plot(rounds, middle, lw=1.3, color=f"C{colour}", label=row)
-                spread = ([min(at[r]) for r in rounds], [max(at[r]) for r in rounds])
-                axes.fill_between(rounds, *spread, alpha=0.2, color=f"C{colour}", lw=0)
-        if axes.lines:
-            axes.legend(fontsize=7)
+        draw_curves(axes, self.rows, done)
+
+    def write(self, folder: Path, done: Done, *, command: str) -> Sequence[Path]:
+        """The picture, and its page."""
+        found = compare(self.columns, done)
+        head = ["", f"last round of {OTHER}, %", f"{OURS} passes it in round", f"{OURS} moves", f"{OTHER} moves"]
+        rows = [
+            [each.target, f"{each.level:.1f}", str(each.passed or "-"), f"{each.moves:.2f}", f"{each.moves_other:.2f}"]
+            for each in found
+        ]
+        text = page(
+            self.title,
+            f"Made by `{command}` at commit {commit()} from {len(done)} runs. A line is the mean over seeds, a band "
+            "goes from the lowest to the highest. The paper shows 500 rounds.",
+            f"![{self.title}]({self.name}.png)",
+            "A system *moves* by so many points from a round to the next, mean over the second half of the rounds.",
+            grid(head, rows),
+            "## Verdict",
+            listed(claims(found)),
+        )
+        return [*super().write(folder, done, command=command), *write_files(folder, {"table.md": text})]
+
+
+def draw_curves(axes: Axes, rows: Sequence[str], done: Done, *, dashed: Sequence[str] = ()) -> None:
+    """Test accuracy over rounds of one column, a line for each row that has a run."""
+    axes.set_ylabel("test accuracy, %", fontsize=8)
+    for colour, row in enumerate(rows):
+        at: defaultdict[int, list[float]] = defaultdict(list)
+        for cell, summary in done:
+            for number, value in accuracies(summary) if cell.row == row else ():
+                at[number].append(value)
+        if at:
+            rounds = sorted(at)
+            middle = [sum(at[r]) / len(at[r]) for r in rounds]
+            axes.plot(rounds, middle, "--" if row in dashed else "-", lw=1.3, color=f"C{colour}", label=row)
+            spread = ([min(at[r]) for r in rounds], [max(at[r]) for r in rounds])
+            axes.fill_between(rounds, *spread, alpha=0.2, color=f"C{colour}", lw=0)
+    if axes.lines:
+        axes.legend(fontsize=7)

@@ -8,14 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from galafed.reproduction.accuracy import AccuracyStudy
+from galafed.reproduction.accuracy import AccuracyStudy, Done
 from galafed.reproduction.pages import write_files
 from galafed.studies.base import Cell, Study
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Done = Sequence[tuple[Cell, Mapping[str, Any]]]
 
 
 class FigureStudy(Study):

@@ -39,6 +39,11 @@ def listed(lines: Iterable[str]) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
+def signed(changes: Mapping[str, float]) -> str:
+    """Differences in points by name, each with its sign."""
+    return ", ".join(f"{name} {change:+.1f}" for name, change in changes.items())
+
+
 def machines(summaries: Iterable[Mapping[str, Any]]) -> str:
     """The machines that summaries were made on."""
     return "; ".join(sorted({f"{summary['device']} ({summary['machine']})" for summary in summaries}))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from galafed.digits.domains import DIGIT_FIVE, EIGHTEEN
 from galafed.errors import ConfigError
-from galafed.reproduction.accuracy import SYSTEMS, AccuracyStudy, Values
+from galafed.reproduction.accuracy import SYSTEMS, AccuracyStudy, Done, Means, Values
 from galafed.reproduction.figure import picture
-from galafed.reproduction.pages import write_files
+from galafed.reproduction.pages import signed
 from galafed.runs import archive
-from galafed.studies.base import Cell, Desk, studies
+from galafed.studies.base import Desk, studies
 from galafed.studies.similarity import easy_first
 
 if TYPE_CHECKING:
@@ -88,10 +88,34 @@ class SourceCountStudy(AccuracyStudy):
     def told(self) -> str:
         return f"{self.about} Added in this order: {', '.join(self.order)}."
 
-    def write(self, folder: Path, done: Sequence[tuple[Cell, Mapping[str, Any]]], *, command: str) -> Sequence[Path]:
-        """The table, and a panel of curves for each target."""
-        drawn = picture(self.title, DIGIT_FIVE, lambda axes, target: _draw(axes, target, done))
-        return [*super().write(folder, done, command=command), *write_files(folder, {"source-count.png": drawn})]
+    def claims(self, last: Means) -> Iterable[str]:
+        fewest, most = min(self.settings.counts), max(self.settings.counts)
+        grown = {
+            target: last["GALA", f"{target}, {most}"] - last["GALA", f"{target}, {fewest}"]
+            for target in DIGIT_FIVE
+            if {("GALA", f"{target}, {count}") for count in (fewest, most)} <= set(last)
+        }
+        if grown:
+            yield (
+                f"*Across all targets GALA improves with more sources*: from {fewest} to {most} sources "
+                f"{signed(grown)}: {sum(change > 0 for change in grown.values())} of {len(grown)}."
+            )
+        cells = [column for row, column in last if row == "GALA" and ("FACT", column) in last]
+        ahead = {f"{column} sources": last["GALA", column] - last["FACT", column] for column in cells}
+        if ahead:
+            behind = {column: gap for column, gap in ahead.items() if gap <= 0}
+            yield f"*It consistently outperforms FACT*: in {len(ahead) - len(behind)} of {len(ahead)} cells" + (
+                f"; not on {signed(behind)}." if behind else "."
+            )
+
+    def pictures(self, done: Done) -> Mapping[str, bytes]:
+        """A panel of curves for each target."""
+
+        def draw(axes: Axes, target: str) -> None:
+            axes.set_xlim(min(self.settings.counts) - 1, max(self.settings.counts) + 1)
+            _draw(axes, target, done)
+
+        return {"source-count.png": picture(self.title, DIGIT_FIVE, draw)}
 
     def _sources(self, target: str, count: int) -> list[str]:
         own = [name for name in DIGIT_FIVE if name != target]
@@ -112,7 +136,7 @@ class SourceCountStudy(AccuracyStudy):
         self.order = tuple(easy_first(matrix))
 
 
-def _draw(axes: Axes, target: str, done: Sequence[tuple[Cell, Mapping[str, Any]]]) -> None:
+def _draw(axes: Axes, target: str, done: Done) -> None:
     axes.set_xlabel("sources", fontsize=8)
     axes.set_ylabel("test accuracy, %", fontsize=8)
     found: defaultdict[str, defaultdict[int, list[float]]] = defaultdict(lambda: defaultdict(list))

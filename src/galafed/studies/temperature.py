@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Iterable, Mapping
+from statistics import fmean
+from typing import TYPE_CHECKING, ClassVar
 
-from galafed.reproduction.accuracy import AccuracyStudy, Values
+from galafed.reproduction.accuracy import AccuracyStudy, Done, Means, Values, last_rounds
+from galafed.reproduction.figure import picture
 from galafed.studies.base import studies
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 TAUS = (0.2, 0.4, 0.6, 0.8, 1.0, 2.0, 3.0)
+TARGETS = {"digit-five": ("mnistm", "svhn"), "digit-18": ("mnistm", "svhnxs")}
+BEST = {"digit-five": (0.4, 1.0), "digit-18": (0.8, 1.0)}
+"""Between which values the paper found the highest accuracy."""
 
 
 @studies.register("temperature")
@@ -21,8 +29,51 @@ class TemperatureStudy(AccuracyStudy):
     reference: ClassVar[str] = "τ = 1"
 
     def rows(self) -> Mapping[str, Values]:
-        return {f"τ = {tau:g}": {"gala": {"tau": tau}} for tau in TAUS}
+        return {_row(tau): {"gala": {"tau": tau}} for tau in TAUS}
 
     def columns(self) -> Mapping[str, Values]:
-        targets = (("digit-five", "mnistm"), ("digit-five", "svhn"), ("digit-18", "mnistm"), ("digit-18", "svhnxs"))
-        return {f"{target}, {name}": {"benchmark": name, "target": target, "rounds": 60} for name, target in targets}
+        return {
+            _column(target, name): {"benchmark": name, "target": target, "rounds": 60}
+            for name, targets in TARGETS.items()
+            for target in targets
+        }
+
+    def claims(self, last: Means) -> Iterable[str]:
+        for name, targets in TARGETS.items():
+            columns = [_column(target, name) for target in targets]
+            if not all((_row(tau), column) in last for tau in TAUS for column in columns):
+                continue
+            low, high = BEST[name]
+            means = {tau: fmean(last[_row(tau), column] for column in columns) for tau in TAUS}
+            best, worst = max(TAUS, key=means.__getitem__), min(TAUS, key=means.__getitem__)
+            inside = fmean(means[tau] for tau in TAUS if low <= tau <= high)
+            outside = fmean(means[tau] for tau in TAUS if not low <= tau <= high)
+            yield (
+                f"*On {name}, τ from {low:g} to {high:g} is best*: {inside:.1f} there on average, {outside:.1f} "
+                f"elsewhere; the highest is {means[best]:.1f} with τ = {best:g}, the lowest {means[worst]:.1f} with "
+                f"τ = {worst:g}: {'confirmed' if low <= best <= high and inside > outside else 'not confirmed'}. All "
+                f"values lie within {means[best] - means[worst]:.1f} points, of one seed each."
+            )
+
+    def pictures(self, done: Done) -> Mapping[str, bytes]:
+        """A panel for each benchmark."""
+        last = last_rounds(done)
+        return {"temperature.png": picture(self.title, list(TARGETS), lambda axes, name: _draw(axes, name, last))}
+
+
+def _row(tau: float) -> str:
+    return f"τ = {tau:g}"
+
+
+def _column(target: str, benchmark: str) -> str:
+    return f"{target}, {benchmark}"
+
+
+def _draw(axes: Axes, benchmark: str, last: Means) -> None:
+    axes.set_xlabel("τ", fontsize=8)
+    axes.set_xlim(0, max(TAUS) + min(TAUS))
+    axes.set_ylabel("test accuracy, %", fontsize=8)
+    for target in TARGETS[benchmark]:
+        points = [(tau, last[place]) for tau in TAUS if (place := (_row(tau), _column(target, benchmark))) in last]
+        axes.plot([tau for tau, _ in points], [value for _, value in points], "o-", lw=1.3, label=target)
+    axes.legend(fontsize=7)

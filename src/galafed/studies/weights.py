@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from galafed.reproduction.figure import Done, FigureStudy, of_first_seed
+from galafed.reproduction.accuracy import Done
+from galafed.reproduction.figure import FigureStudy, of_first_seed
 from galafed.studies.base import studies
 from galafed.studies.digit_18 import Digit18Study
 

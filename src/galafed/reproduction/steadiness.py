@@ -1,0 +1,66 @@
+"""What the paper says of its curves: who gets there first, and whose accuracy moves from round to round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean
+
+from galafed.reproduction.accuracy import Done
+from galafed.reproduction.history import accuracies
+
+OURS, OTHER = "GALA", "FACT"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two systems on one target."""
+
+    target: str
+    level: float
+    """The other's accuracy in its last round, in percent."""
+    passed: int | None
+    """The first round in which ours is above that."""
+    moves: float
+    """Points by which our accuracy changes from a round to the next, mean over the second half of the rounds."""
+    moves_other: float
+
+
+def compare(columns: Iterable[str], done: Done) -> list[Compared]:
+    """Of every target that both systems have run on; accuracies are means over seeds, changes are not."""
+    found = []
+    for column in columns:
+        ours, other = (_curves(row, column, done) for row in (OURS, OTHER))
+        if ours and other:
+            level = fmean(curve[-1] for curve in other)
+            middle = [fmean(values) for values in zip(*ours, strict=False)]
+            passed = next((number for number, value in enumerate(middle, start=1) if value > level), None)
+            found.append(Compared(column, level, passed, _moves(ours), _moves(other)))
+    return found
+
+
+def claims(found: Sequence[Compared]) -> Iterator[str]:
+    """The paper's sentences on its curves, each with what was measured."""
+    if not found:
+        return
+    passed = [f"{each.target} {each.passed}" for each in found if each.passed]
+    yield (
+        f"*{OURS} converges quickly and surpasses {OTHER}'s final accuracy within 100 rounds*: "
+        f"{len(passed)} of {len(found)}" + (f", in round: {', '.join(passed)}." if passed else ".")
+    )
+    steadier = sum(each.moves < each.moves_other for each in found)
+    yield (
+        f"*{OURS}'s accuracy is stable between rounds, {OTHER} fluctuates*: from a round to the next, "
+        f"{fmean(each.moves for each in found):.2f} points against {fmean(each.moves_other for each in found):.2f} "
+        f"on average; {OURS} moves less on {steadier} of {len(found)}."
+    )
+
+
+def _curves(row: str, column: str, done: Done) -> list[list[float]]:
+    every = [accuracies(summary) for cell, summary in done if (cell.row, cell.column) == (row, column)]
+    return [[value for _, value in curve] for curve in every if len(curve) > 1]
+
+
+def _moves(curves: Iterable[Sequence[float]]) -> float:
+    return fmean(fmean(abs(b - a) for a, b in pairwise(curve[(len(curve) - 1) // 2 :])) for curve in curves)
