@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,14 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
+from rich.console import Console
 
 from galafed.config import Run, resolve
 from galafed.errors import ConfigError, DataError, GalafedError
+from galafed.registry import unknown
 from galafed.report.accuracy_table import write_table
-from galafed.reproduction import figure, published
+from galafed.report.tables import checked_table
+from galafed.reproduction import checking, figure, published
 from galafed.reproduction.accuracy import last_rounds
 from galafed.reproduction.figure import FigureStudy
 from galafed.runs import archive, sharing
@@ -386,8 +390,39 @@ def test_the_sweep_tells_what_each_judge_would_choose_and_compares_only_whole_ro
 def test_rows_can_be_worked_on_alone(tmp_path: Path, tiny: None) -> None:
     with pytest.raises(ConfigError, match="plain"):
         carry_out(tmp_path, rows=["plane"])
+    assert unknown("--rows", "x", ("a, b", "c")).endswith("Accepted: 'a, b', c.")
     assert "2 runs are still missing" in carry_out(tmp_path, rows=["plain"], minutes=1e-9)[-1]
     assert not any("missing" in line for line in carry_out(tmp_path, rows=["plain"]))
+
+
+def test_columns_can_be_worked_on_alone(tmp_path: Path, tiny: None) -> None:
+    with pytest.raises(ConfigError, match="toy"):
+        carry_out(tmp_path, columns=["toys"])
+    assert not any("missing" in line for line in carry_out(tmp_path, columns=["toy"]))
+
+
+def test_cells_are_run_again_with_another_seed_beside_what_was_measured(tmp_path: Path, tiny: None) -> None:
+    carry_out(tmp_path)
+    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    desk = base.Desk(out=tmp_path / "out", work=tmp_path / "work", minutes=0, jobs=1, place={}, say=lambda text: None)
+    (cell,) = checking.check(TinyStudy(), 5, desk)
+    measured = [100 * found["accuracy"]["last"] for found in archive.read(tmp_path / "out" / "tiny").values()]
+    assert sorted(cell.measured) == sorted(measured)
+    (folder,) = [path.parent for path in (tmp_path / "work").glob("*-s5-*/done")]
+    assert cell.again == 100 * json.loads((folder / "summary.json").read_text())["accuracy"]["last"]
+    assert {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()} == before
+    console = Console(width=120, record=True)
+    console.print(checked_table([replace(cell, measured=[50.0, 52.0], again=51.5)], 5))
+    text = console.export_text()
+    assert "51.0 ± 1.0 (2 seeds)" in text
+    assert "+0.5" in text
+    assert "1 of 1 within 1 point, 1 of 1 within two standard deviations" in text
+
+
+def test_what_is_no_table_of_runs_cannot_be_run_with_another_seed(tmp_path: Path) -> None:
+    desk = base.Desk(out=tmp_path, work=tmp_path, minutes=0, jobs=1, place={}, say=lambda text: None)
+    with pytest.raises(ConfigError, match="variance is no table of runs"):
+        checking.check(base.study_of("variance"), 5, desk)
 
 
 def test_the_table_alone_is_written_from_what_was_measured_and_measures_nothing(tmp_path: Path, tiny: None) -> None:

@@ -27,6 +27,8 @@ def reproduce(
     device: str | None = None,
     engine: str | None = None,
     rows: tuple[str, ...] = (),
+    columns: tuple[str, ...] = (),
+    check: Annotated[int | None, arg(metavar="SEED")] = None,
     settings: Annotated[UseAppendAction[tuple[str, ...]], arg(name="set", metavar="KEY=VALUE")] = (),
     data: Annotated[Path | None, arg(metavar="FOLDER")] = None,
     out: Path = Path("results"),
@@ -47,6 +49,8 @@ def reproduce(
         device: Where to run, if not where the study says.
         engine: What to run on, if not what the study says.
         rows: Run these rows of the table only, for example FACT GALA; the table still shows all there is.
+        columns: Run these columns of the table only, for example mnistm svhn.
+        check: Run what was measured once more with this seed, and tell how far that is off; results stay as they are.
         settings: A setting of the study, for example sources=[3,5]; may be repeated. Few studies have any.
         data: Where data files are looked up; wins over $GALAFED_DATA.
         out: Where the study's table goes, in a folder of its name.
@@ -69,18 +73,24 @@ def reproduce(
     chosen: dict[str, Any] = {}
     for assignment in settings:
         set_value(chosen, assignment)
-    for path in base.reproduce(
-        study,
-        minutes=minutes,
-        jobs=jobs,
-        place=place,
-        out=out,
-        work=work,
-        say=lambda text: console().print(text, markup=False, highlight=False),
-        settings=chosen,
-        rows=rows,
-        table=table,
-    ):
+    where: dict[str, Any] = {
+        "minutes": minutes,
+        "jobs": jobs,
+        "place": place,
+        "out": out,
+        "work": work,
+        "rows": rows,
+        "columns": columns,
+        "say": lambda text: console().print(text, markup=False, highlight=False),
+    }
+    if check is not None:
+        from galafed.report.tables import checked_table
+        from galafed.reproduction import checking
+
+        found = checking.check(base.study_of(study, chosen), check, base.Desk(**where))
+        console().print(checked_table(found, check))
+        return
+    for path in base.reproduce(study, settings=chosen, table=table, **where):
         console().print(f"wrote {path}", markup=False, soft_wrap=True)
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from galafed.report.words import bar, megabytes, percent, with_note
+
+if TYPE_CHECKING:
+    from galafed.reproduction.checking import Checked
 
 
 def summary_table(summary: Mapping[str, Any]) -> Table:
@@ -49,6 +52,25 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
     if summary["failures"]:
         table.add_row("failures", f"{summary['failures']} (named in metrics.jsonl)")
     table.add_row("digest", summary["digest"][:16])
+    return table
+
+
+def checked_table(cells: Sequence[Checked], seed: int) -> Table:
+    """Cells that were run again: what was measured, the new run, and how far apart they are."""
+    near = sum(abs(cell.difference) <= 1 for cell in cells)
+    spread = [abs(cell.difference) <= 2 * cell.deviation for cell in cells if len(cell.measured) > 1]
+    caption = f"{near} of {len(cells)} within 1 point"
+    if spread:
+        caption += f", {sum(spread)} of {len(spread)} within two standard deviations of several seeds"
+    table = Table(title="accuracy of the last round, %", caption=caption)
+    table.add_column("row")
+    table.add_column("column")
+    for head in ("measured", f"seed {seed}", "difference"):
+        table.add_column(head, justify="right")
+    for cell in cells:
+        seeds = f"± {cell.deviation:.1f} ({len(cell.measured)} seeds)" if len(cell.measured) > 1 else "(1 seed)"
+        measured = f"{cell.mean:.1f} {seeds}"
+        table.add_row(escape(cell.row), escape(cell.column), measured, f"{cell.again:.1f}", f"{cell.difference:+.1f}")
     return table
 
 

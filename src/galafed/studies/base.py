@@ -26,7 +26,7 @@ class Desk:
     """Where and for how long a study is worked on.
 
     `place` overrides where work is done (device, engine); what is done stays. Nothing is begun after `minutes`. Of a
-    study of runs only `rows` are worked on, if any are named. For the `table` alone nothing is measured.
+    study of runs only `rows` and `columns` are worked on, if any are named. For the `table` alone nothing is measured.
     """
 
     out: Path
@@ -35,8 +35,10 @@ class Desk:
     jobs: int
     place: Mapping[str, Any]
     say: Callable[[str], None]
-    command: str
+    command: str = ""
+    """The one that the table tells to type."""
     rows: Sequence[str] = ()
+    columns: Sequence[str] = ()
     table: bool = False
 
 
@@ -89,17 +91,27 @@ class Study(Reproducible):
         """Equal for studies that keep the same of a run."""
         return cls.keeps
 
+    def prepare(self, out: Path) -> None:
+        """Look up in the folder of results what has to be known before the runs are."""
+
+    def chosen(self, cells: Sequence[Cell], desk: Desk) -> list[Cell]:
+        """The cells of the rows and columns that are to be worked on: all of them where none are named."""
+        rows, columns = (tuple(dict.fromkeys(names)) for names in zip(*((c.row, c.column) for c in cells), strict=True))
+        for option, wanted, known in (("--rows", desk.rows, rows), ("--columns", desk.columns, columns)):
+            for name in wanted:
+                if name not in known:
+                    raise ConfigError(unknown(option, name, known))
+        return [c for c in cells if c.row in (desk.rows or rows) and c.column in (desk.columns or columns)]
+
     def carry_out(self, desk: Desk) -> Sequence[Path]:
         """Run what was not measured yet, several at a time, and put the summaries in the study's archive."""
+        self.prepare(desk.out)
         cells, out, work = self.cells(), desk.out / self.name, desk.work
-        own, elsewhere = archive.read(out), _measured(self, cells, desk.out)
+        own, elsewhere = archive.read(out), measured_of(self, cells, desk.out)
         measured = own | elsewhere
         missing = [cell for cell in cells if archive.recipe(cell.run) not in measured]
         desk.say(f"{self.title}: {len(cells)} runs, {len(cells) - len(missing)} measured, {len(missing)} to do")
-        for row in desk.rows:
-            if row not in (known := tuple(dict.fromkeys(cell.row for cell in cells))):
-                raise ConfigError(unknown("--rows", row, known))
-        wanted = [cell for cell in missing if not desk.rows or cell.row in desk.rows]
+        wanted = [cell for cell in self.chosen(cells, desk) if cell in missing]
         # Seed after seed, so that a study that is cut short has whole tables with fewer seeds.
         todo = sorted((cell.run for cell in wanted if not _done(work, cell)), key=lambda run: run.seed)
         if not desk.table:
@@ -116,8 +128,12 @@ class Study(Reproducible):
         return [*self.write(out, done, command=desk.command), *([written] if written else [])]
 
     def progress(self, out: Path) -> tuple[int, int]:
+        try:
+            self.prepare(out)
+        except ConfigError:  # nothing can have been measured
+            return 0, len(self.cells())
         cells = self.cells()
-        return len(_measured(self, cells, out)), len(cells)
+        return len(measured_of(self, cells, out)), len(cells)
 
 
 studies: Registry[type[Reproducible]] = Registry("study", "galafed.studies")
@@ -134,15 +150,15 @@ def reproduce(
     say: Callable[[str], None],
     settings: Mapping[str, Any] | None = None,
     rows: Sequence[str] = (),
+    columns: Sequence[str] = (),
     table: bool = False,
 ) -> Sequence[Path]:
     """Do what a study lacks, `jobs` runs at a time, for at most `minutes`, then write its table."""
-    kind = studies.get(name)
-    mine: Any = build(kind.Settings, settings or {}, f"{name}.")
+    study = study_of(name, settings)
     chosen = [f"{key}={_as_given(value)}" for key, value in (settings or {}).items()]
     told = "".join(f" --set {shlex.quote(assignment)}" for assignment in chosen)
     command = f"gala reproduce {name}{told}"
-    return kind(mine).carry_out(
+    return study.carry_out(
         Desk(
             out=out,
             work=work,
@@ -152,16 +168,24 @@ def reproduce(
             say=say,
             command=command,
             rows=rows,
+            columns=columns,
             table=table,
         )
     )
+
+
+def study_of(name: str, settings: Mapping[str, Any] | None = None) -> Reproducible:
+    """The study of a name, told what was set."""
+    kind = studies.get(name)
+    mine: Any = build(kind.Settings, settings or {}, f"{name}.")
+    return kind(mine)
 
 
 def _as_given(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
-def _measured(study: Study, cells: Sequence[Cell], out: Path) -> dict[str, archive.Summary]:
+def measured_of(study: Study, cells: Sequence[Cell], out: Path) -> dict[str, archive.Summary]:
     """By recipe, what studies that keep as much of a run have measured of these cells: a run may belong to several."""
     every = ((name, studies.get(name)) for name in studies.names())
     others = [name for name, kind in every if issubclass(kind, Study) and kind.kept_by() == study.kept_by()]

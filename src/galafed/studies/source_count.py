@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -15,7 +15,7 @@ from galafed.reproduction.accuracy import SYSTEMS, AccuracyStudy, Done, Means, V
 from galafed.reproduction.figure import picture
 from galafed.reproduction.pages import signed
 from galafed.runs import archive
-from galafed.studies.base import Desk, studies
+from galafed.studies.base import studies
 from galafed.studies.similarity import easy_first
 
 if TYPE_CHECKING:
@@ -72,18 +72,19 @@ class SourceCountStudy(AccuracyStudy):
             for count in self.settings.counts
         }
 
-    def carry_out(self, desk: Desk) -> Sequence[Path]:
-        """As any table, once the order is known."""
-        self._find_order(desk.out)
-        desk.say(f"domains are added in this order: {', '.join(self.order)}")
-        return super().carry_out(desk)
-
-    def progress(self, out: Path) -> tuple[int, int]:
-        try:
-            self._find_order(out)
-        except ConfigError:  # nothing can have been measured
-            return 0, len(self.cells())
-        return super().progress(out)
+    def prepare(self, out: Path) -> None:
+        """Easy first, by the accuracy of models trained and tested on the same domain."""
+        if self.settings.order:
+            return
+        runs = archive.read(out / "similarity").values()
+        kept = [(run["target"], run["kept"]["tested_on"]) for run in runs if run["benchmark"] == "digit-18"]
+        matrix = {name: row for name, row in kept if name in ADDED}
+        if missing := [name for name in ADDED if name not in matrix]:
+            raise ConfigError(
+                f"the order in which domains are added is not known yet, for lack of {', '.join(missing)}: run "
+                "'gala reproduce similarity' first, or give it: --set 'order=[\"tmnist\", …]'"
+            )
+        self.order = tuple(easy_first(matrix))
 
     def told(self) -> str:
         return f"{self.about} Added in this order: {', '.join(self.order)}."
@@ -120,20 +121,6 @@ class SourceCountStudy(AccuracyStudy):
     def _sources(self, target: str, count: int) -> list[str]:
         own = [name for name in DIGIT_FIVE if name != target]
         return sorted([*own, *self.order[: count - len(own)]])
-
-    def _find_order(self, out: Path) -> None:
-        """Easy first, by the accuracy of models trained and tested on the same domain."""
-        if self.settings.order:
-            return
-        runs = archive.read(out / "similarity").values()
-        kept = [(run["target"], run["kept"]["tested_on"]) for run in runs if run["benchmark"] == "digit-18"]
-        matrix = {name: row for name, row in kept if name in ADDED}
-        if missing := [name for name in ADDED if name not in matrix]:
-            raise ConfigError(
-                f"the order in which domains are added is not known yet, for lack of {', '.join(missing)}: run "
-                "'gala reproduce similarity' first, or give it: --set 'order=[\"tmnist\", …]'"
-            )
-        self.order = tuple(easy_first(matrix))
 
 
 def _draw(axes: Axes, target: str, done: Done) -> None:

@@ -1,0 +1,63 @@
+"""Cells of a table run once more, with a seed of the reader's choice, beside what was measured."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from statistics import fmean, pstdev
+
+from galafed.errors import ConfigError
+from galafed.runs import archive
+from galafed.runs.records import finished
+from galafed.runs.sharing import carry_out
+from galafed.studies.base import Cell, Desk, Reproducible, Study, measured_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Checked:
+    """One cell: accuracies of last rounds in percent, as they were measured and of the run that was made again."""
+
+    row: str
+    column: str
+    measured: Sequence[float]
+    again: float
+
+    @property
+    def mean(self) -> float:
+        return fmean(self.measured)
+
+    @property
+    def deviation(self) -> float:
+        return pstdev(self.measured)
+
+    @property
+    def difference(self) -> float:
+        return self.again - self.mean
+
+
+def check(study: Reproducible, seed: int, desk: Desk) -> list[Checked]:
+    """Run those of the chosen cells that were measured with this seed; what was measured stays as it is."""
+    if not isinstance(study, Study):
+        raise ConfigError(f"{study.name} is no table of runs: there is nothing that a seed would change")
+    study.prepare(desk.out)
+    cells = study.cells()
+    found = archive.read(desk.out / study.name) | measured_of(study, cells, desk.out)
+    known = [cell for cell in study.chosen(cells, desk) if archive.recipe(cell.run) in found]
+    # One run for each place in the table, however many seeds that has.
+    again = {(cell.row, cell.column): dataclasses.replace(cell.run, seed=seed) for cell in known}
+    desk.say(f"{study.title}: {len(again)} cells were measured and are run with seed {seed}")
+    carry_out(list(again.values()), desk.work, jobs=desk.jobs, minutes=desk.minutes, place=desk.place, say=desk.say)
+    folders = {place: desk.work / run.run_name for place, run in again.items()}
+    return [
+        Checked(*place, [_last(found[archive.recipe(c.run)]) for c in _at(place, known)], _last(finished(folder)))
+        for place, folder in folders.items()
+        if (folder / "done").exists()
+    ]
+
+
+def _at(place: tuple[str, str], cells: Sequence[Cell]) -> list[Cell]:
+    return [cell for cell in cells if (cell.row, cell.column) == place]
+
+
+def _last(summary: archive.Summary) -> float:
+    return 100 * float(summary["accuracy"]["last"])
