@@ -210,6 +210,17 @@ def test_the_verdict_tells_on_which_targets_gala_is_ahead_of_fact(tmp_path: Path
     assert f"{told} and 1 of FACT." in (tmp_path / "table.md").read_text()
 
 
+def test_the_verdict_tells_how_far_gala_is_from_all_labels_here_and_in_the_paper(tmp_path: Path) -> None:
+    accuracies = {"GALA": {"a": 0.9, "b": 0.5, "c": 0.1}, "oracle": {"a": 0.92, "b": 0.6}}
+    done = [(row, c, summary(v)) for row, cells in accuracies.items() for c, v in cells.items()]
+    paper = {"GALA": {"a": 95.0, "b": 70.0}, "oracle": {"a": 96.0, "b": 72.0}}
+    write_table(
+        tmp_path, done, title="t", about="", made={"command": "c", "commit": "abc"}, lower_bound={}, paper=paper
+    )
+    told = "-6.0 here, -1.5 in the paper, on average over 2 targets; the oracle has 76.0 here and 84.0 there."
+    assert told in (tmp_path / "table.md").read_text()
+
+
 def test_variants_are_told_against_the_row_they_are_variants_of_and_a_mean_of_some_columns_says_so(
     tmp_path: Path,
 ) -> None:

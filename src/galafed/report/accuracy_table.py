@@ -165,7 +165,7 @@ def _beside_the_paper(records: Sequence[Record], reasons: Mapping[str, str], ris
         lines.append(f"- **{row}** {told}." + (f" {reasons[row]}" if row in reasons else ""))
     if not lines:
         return []
-    lines += _against(records, "GALA", "FACT")
+    lines += [*_against(records, "GALA", "FACT"), *_below_all_labels(records, "GALA")]
     head = "The paper's figures stand in brackets; * marks a target whose data is not the paper's."
     return [head, "", *lines]
 
@@ -184,6 +184,20 @@ def _against(records: Sequence[Record], row: str, other: str) -> list[str]:
     told = "; ".join(f"{side} on {', '.join(columns)}" for side, columns in sides.items() if columns)
     seeds = " and ".join(f"{_or(sorted({last[name, c]['seeds'] for c in both}))} of {name}" for name in (row, other))
     return [f"- **{row} against {other}** {told}; {fmean(gaps.values()):+.1f} on average. Seeds: {seeds}."]
+
+
+def _below_all_labels(records: Sequence[Record], row: str) -> list[str]:
+    """How far a system is from the same network with all labels, here and in the paper: data may be harder here."""
+    last = {(r["row"], r["column"]): r for r in records if r["selection"] == "last" and r["paper"] is not None}
+    both = [(last[row, c], last[ORACLE, c]) for name, c in last if name == row and (ORACLE, c) in last]
+    if not both:
+        return []
+    ours, papers = (fmean(mine[key] - bound[key] for mine, bound in both) for key in ("mean", "paper"))
+    return [
+        f"- **{row} against the oracle**, which has all labels: {ours:+.1f} here, {papers:+.1f} in the paper, on "
+        f"average over {len(both)} targets; the oracle has {fmean(bound['mean'] for _, bound in both):.1f} here and "
+        f"{fmean(bound['paper'] for _, bound in both):.1f} there."
+    ]
 
 
 def _changes(records: Sequence[Record], reference: str) -> list[str]:

@@ -23,9 +23,9 @@ class OfficeStudy(AccuracyStudy):
     published = published.OFFICE_CALTECH10
     reasons: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("FACT", "GALA"),
-        "The network is another one, and its features decide: a logistic regression on them, frozen, which adapts "
-        "nothing, is about as good ([probe](../probe/table.md)). The oracle is no bound here: it learns the very "
-        "images it is tested on.",
+        "The network is another one, which cannot be the whole reason: a logistic regression on its frozen features, "
+        "which adapts nothing, has as much or more ([probe](../probe/table.md)). What training loses is not known yet. "
+        "The oracle is no bound here: it learns the very images it is tested on.",
     )
 
     def rows(self) -> Mapping[str, Values]:
