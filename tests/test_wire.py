@@ -175,6 +175,8 @@ def header(**changes: Any) -> bytes:
         ({"task": "__init__"}, "not known here"),
         ({"task": "train"}, "cannot be made from its arguments"),
         ({"arguments": {"lr": 1}}, "cannot be made from its arguments"),
+        ({"task": "train", "arguments": {"lr": 1.0}}, "got lr; training takes lr, momentum"),
+        ({"task": "train", "arguments": sgd() | {"speed": 2}}, "speed, weight_decay; training takes lr"),
         ({"arguments": [1]}, "arguments is no table"),
         ({"held": {"extractor": 3}}, "no text"),
         ({"tags": "h1"}, "tags is no table"),

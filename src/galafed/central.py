@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Unpack
 
 from galafed.lazy import torch
 from galafed.model import Model
 from galafed.tasks import no_loss
-from galafed.work import Batch, Finished, Fit, Mode, Outputs, Path, Sgd, Step, task
+from galafed.work import Batch, Descent, Finished, Fit, Mode, Outputs, Path, Sgd, Step, descent, task
 
 if TYPE_CHECKING:
     from galafed.federation import Federation
@@ -38,21 +38,14 @@ def classification(outputs: Outputs, batch: Batch, domains: Sequence[str], head:
 
 def together(
     *steps: Step,
-    lr: float,
-    momentum: float,
-    weight_decay: float,
-    persistent: bool,
-    batch_size: int,
-    epochs: int,
     rows: tuple[str, ...] = (),
     modes: Mapping[str, Mode] | None = None,
+    **sgd: Unpack[Descent],
 ) -> Fit:
     """A fit on all streams at once, one batch of each a step; every module that takes part is sent back."""
     fit = Fit(
         steps=steps,
-        optimiser=Sgd(lr=lr, momentum=momentum, weight_decay=weight_decay, persistent=persistent),
-        batch_size=batch_size,
-        epochs=epochs,
+        **descent(sgd),
         labelled=True,
         rows=rows,
         modes=modes or {},

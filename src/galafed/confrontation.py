@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Unpack
 
 from galafed.adversarial import domain_loss
 from galafed.disentanglement import class_confusion, gap_statistic, mutual_information
 from galafed.lazy import torch
 from galafed.tasks import cross_entropy
-from galafed.work import Batch, Finished, Fit, Outputs, Path, Sgd, States, Step, Sweep, task
+from galafed.work import Batch, Descent, Finished, Fit, Outputs, Path, States, Step, Sweep, descent, task
 
 LOCAL = (
     "disentangler", "identifier", "critic:features", "critic:specific", "reconstructor:features",
@@ -42,12 +43,7 @@ def disentangle(
     *,
     adversarial_weight: float,
     disentangling_weight: float,
-    lr: float,
-    momentum: float,
-    weight_decay: float,
-    persistent: bool,
-    batch_size: int,
-    epochs: int,
+    **sgd: Unpack[Descent],
 ) -> Fit:
     """A source, every batch: learn labels, pull features apart and hide the domain; then hide the class in f'.
 
@@ -81,9 +77,7 @@ def disentangle(
             Step(outputs=everything, loss=learn, update=("extractor", "predictor", *LOCAL)),
             Step(outputs=guess, loss=hide, update=("disentangler",)),
         ),
-        optimiser=Sgd(lr=lr, momentum=momentum, weight_decay=weight_decay, persistent=persistent),
-        batch_size=batch_size,
-        epochs=epochs,
+        **descent(sgd),
         labelled=True,
         own=LOCAL,
         finish=finish,
@@ -130,12 +124,7 @@ def confront(
     sources: Sequence[str],
     count: int,
     adversarial_weight: float,
-    lr: float,
-    momentum: float,
-    weight_decay: float,
-    persistent: bool,
-    batch_size: int,
-    epochs: int,
+    **sgd: Unpack[Descent],
 ) -> Fit:
     """The target, every batch: each D_n learns to tell source n's features from its own, then G makes them alike."""
     discriminators = {source: f"discriminator:{source}" for source in sources}
@@ -157,9 +146,7 @@ def confront(
             Step(outputs=banks | own, loss=discern, update=tuple(discriminators.values())),
             Step(outputs=own | {"logits": ("extractor", "predictor")}, loss=deceive, update=("extractor",)),
         ),
-        optimiser=Sgd(lr=lr, momentum=momentum, weight_decay=weight_decay, persistent=persistent),
-        batch_size=batch_size,
-        epochs=epochs,
+        **descent(sgd),
         labelled=False,
         rates=dict.fromkeys(discriminators.values(), DISCERNING_RATE),
         modes={"predictor": "no_dropout"},

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from galafed.consensus_focus import Form, consensus_focus, knowledge_vote
 from galafed.lazy import torch
 from galafed.tasks import CLASSIFY
-from galafed.work import Batch, Finished, Fit, Outputs, Sgd, Step, Sweep, task
+from galafed.work import Batch, Descent, Finished, Fit, Outputs, Step, Sweep, descent, task
 
 if TYPE_CHECKING:
     from galafed.model import Schema
@@ -83,21 +83,14 @@ def consensus_loss(outputs: Outputs, batch: Batch) -> torch.Tensor:
 def distill(
     *,
     mixup: float,
-    lr: float,
-    momentum: float,
-    weight_decay: float,
-    persistent: bool,
-    batch_size: int,
-    epochs: int,
     hold: str,
+    **sgd: Unpack[Descent],
 ) -> Fit:
     """The target's (G, F) learn the labels its sources gave; it holds them under a tag, in case they come back."""
     parts = ("extractor", "predictor")
     return Fit(
         steps=(Step(outputs=CLASSIFY, loss=consensus_loss, update=parts),),
-        optimiser=Sgd(lr=lr, momentum=momentum, weight_decay=weight_decay, persistent=persistent),
-        batch_size=batch_size,
-        epochs=epochs,
+        **descent(sgd),
         labelled=False,
         mixup=mixup,
         rows=("consensus", "kept"),

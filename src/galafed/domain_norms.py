@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from galafed.adversarial import domain_loss
 from galafed.central import classification, together
 from galafed.lazy import torch
 from galafed.model import State
 from galafed.prototypes import moved, semantic_distance
-from galafed.work import Batch, Fit, Outputs, Path, Step, Sweep, task
+from galafed.work import Batch, Descent, Fit, Outputs, Path, Step, Sweep, task
 
 if TYPE_CHECKING:
     from galafed.networks.base import Network
@@ -47,7 +47,7 @@ def transfer_semantics(
     adversarial_weight: float,
     semantic_weight: float,
     rate: float,
-    **sgd: Any,
+    **sgd: Unpack[Descent],
 ) -> Fit:
     """Stage 1, every batch: labels, deceived D_i, and class centroids of target (pseudo-labels) and sources drawn near.
 
@@ -117,7 +117,7 @@ def pseudo_label(*, target: str, modules: Sequence[str], trust: float) -> Sweep:
 
 
 @task
-def self_train(*, sources: Sequence[str], target: str, modules: Sequence[str], **sgd: Any) -> Fit:
+def self_train(*, sources: Sequence[str], target: str, modules: Sequence[str], **sgd: Unpack[Descent]) -> Fit:
     """Stage 2, every batch: the labels of the sources and the pseudo-labels of the target."""
     domains = (*sources, target)
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Unpack
 
 from galafed.lazy import torch
 from galafed.model import State, statistics
 from galafed.relevance import centroids_from, soft_sums
 from galafed.tasks import centroid_schema
-from galafed.work import Batch, Finished, Fit, Mode, Outputs, Path, Sgd, States, Step, Sweep, task
+from galafed.work import Batch, Descent, Finished, Fit, Mode, Outputs, Path, States, Step, Sweep, descent, task
 
 Sums = Mapping[str, "torch.Tensor"]
 
@@ -146,13 +147,8 @@ def adapt_extractors(
     models: Sequence[str],
     pseudo_weight: float,
     extractor_rate: float,
-    lr: float,
-    momentum: float,
-    weight_decay: float,
-    persistent: bool,
-    batch_size: int,
-    epochs: int,
     hold: str,
+    **sgd: Unpack[Descent],
 ) -> Fit:
     """β ℓ(F(G(x)), label) + information loss, for every model on its own: G moves, and of F the BatchNorm statistics.
 
@@ -173,9 +169,7 @@ def adapt_extractors(
     frozen: Mode = "no_dropout"
     return Fit(
         steps=tuple(step(model) for model in models),
-        optimiser=Sgd(lr=lr, momentum=momentum, weight_decay=weight_decay, persistent=persistent),
-        batch_size=batch_size,
-        epochs=epochs,
+        **descent(sgd),
         labelled=False,
         modes={part("predictor", model): frozen for model in models},
         rows=tuple(f"label {model}" for model in models),

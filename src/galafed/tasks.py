@@ -8,14 +8,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Unpack
 
 from galafed.discrepancy import inter_group
 from galafed.familiarity import LEVELS, SAMPLE, joined, profile_from
 from galafed.lazy import torch
 from galafed.model import Schema, Variance, statistics, weighted_mean
 from galafed.relevance import centroids_from, soft_sums
-from galafed.work import Batch, Finished, Fit, Mode, Outputs, Readout, Rule, Sgd, States, Step, Sweep, task
+from galafed.work import (
+    Batch,
+    Descent,
+    Finished,
+    Fit,
+    Mode,
+    Outputs,
+    Readout,
+    Rule,
+    Sgd,
+    States,
+    Step,
+    Sweep,
+    descent,
+    task,
+)
 
 if TYPE_CHECKING:
     from galafed.networks.base import Network
@@ -104,18 +119,13 @@ def hold() -> Fit:
 @task
 def train(
     *,
-    lr: float,
-    momentum: float,
-    weight_decay: float,
-    persistent: bool,
-    batch_size: int,
-    epochs: int,
     mixup: float = 0.0,
     smoothing: float = 0.0,
     extractor_rate: float = 1.0,
     repeat: int = 0,
     send: Sequence[str] = ("extractor",),
     hold: str | None = None,
+    **sgd: Unpack[Descent],
 ) -> Fit:
     """Local training of (G_n, F_n) on labelled images; what is not sent stays at the client for this round.
 
@@ -136,9 +146,7 @@ def train(
         rates={"extractor": extractor_rate},
         repeat=repeat,
         recall=both if repeat else (),
-        optimiser=Sgd(lr=lr, momentum=momentum, weight_decay=weight_decay, persistent=persistent),
-        batch_size=batch_size,
-        epochs=epochs,
+        **descent(sgd),
         labelled=True,
         mixup=mixup,
         finish=finish,
@@ -149,13 +157,8 @@ def train(
 @task
 def tune(
     *,
-    lr: float,
-    momentum: float,
-    weight_decay: float,
-    persistent: bool,
-    batch_size: int,
-    epochs: int,
     mixup: float = 0.0,
+    **sgd: Unpack[Descent],
 ) -> Fit:
     """Fine-tuning of the client's own F_n on the frozen consensus extractor G'.
 
@@ -164,9 +167,7 @@ def tune(
     """
     return Fit(
         steps=(Step(outputs=CLASSIFY, loss=cross_entropy, update=("predictor",)),),
-        optimiser=Sgd(lr=lr, momentum=momentum, weight_decay=weight_decay, persistent=persistent),
-        batch_size=batch_size,
-        epochs=epochs,
+        **descent(sgd),
         labelled=True,
         mixup=mixup,
         recall=("predictor",),
@@ -181,15 +182,10 @@ def align(
     groups: Sequence[Mapping[str, float]],
     scale: float,
     dropout: bool,
-    lr: float,
-    momentum: float,
-    weight_decay: float,
-    persistent: bool,
-    batch_size: int,
-    epochs: int,
     share: Mapping[str, float] | None = None,
     hold: str | None = None,
     variance: Variance = "linear",
+    **sgd: Unpack[Descent],
 ) -> Fit:
     """G' -> G'' on unlabelled images by the discrepancy of two groups of heads; the heads' parameters do not move.
 
@@ -218,9 +214,7 @@ def align(
                 update=("extractor",) if learn else (),
             ),
         ),
-        optimiser=Sgd(lr=lr, momentum=momentum, weight_decay=weight_decay, persistent=persistent),
-        batch_size=batch_size,
-        epochs=epochs,
+        **descent(sgd),
         labelled=False,
         modes=dict.fromkeys(("extractor", *parts.values()), mode),
         finish=finish,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from galafed.model import Schema, State
 
@@ -111,6 +111,27 @@ class Sgd:
     momentum: float = 0.9
     weight_decay: float = 5e-4
     persistent: bool = False
+
+
+class Descent(TypedDict):
+    """The arguments of every task that trains: what `Training.sgd` says of a round."""
+
+    lr: float
+    momentum: float
+    weight_decay: float
+    persistent: bool
+    batch_size: int
+    epochs: int
+
+
+def descent(sgd: Descent) -> dict[str, Any]:
+    """The fields of a fit that say how it descends; arguments may come from elsewhere, so none may lack or be new."""
+    if sgd.keys() != Descent.__annotations__.keys():
+        raise TypeError(f"got {', '.join(sorted(sgd))}; training takes {', '.join(Descent.__annotations__)}")
+    optimiser = Sgd(
+        lr=sgd["lr"], momentum=sgd["momentum"], weight_decay=sgd["weight_decay"], persistent=sgd["persistent"]
+    )
+    return {"optimiser": optimiser, "batch_size": sgd["batch_size"], "epochs": sgd["epochs"]}
 
 
 @dataclass(frozen=True, kw_only=True)

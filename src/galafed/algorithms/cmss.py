@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from galafed.adversarial import curriculum, domain_loss, ramp
 from galafed.algorithms.base import Algorithm, Outcome, algorithms
@@ -15,7 +15,7 @@ from galafed.central import Statistics, at, classification, on_target, together
 from galafed.config import positive
 from galafed.lazy import torch
 from galafed.model import Model
-from galafed.work import Batch, Fit, Outputs, Step, task
+from galafed.work import Batch, Descent, Fit, Outputs, Step, task
 
 if TYPE_CHECKING:
     from galafed.federation import Federation
@@ -34,7 +34,7 @@ class Settings:
 
 
 @task
-def weigh_sources(*, sources: Sequence[str], target: str, adversarial_weight: float, **sgd: Any) -> Fit:
+def weigh_sources(*, sources: Sequence[str], target: str, adversarial_weight: float, **sgd: Unpack[Descent]) -> Fit:
     """Every batch: (G, F) learn labels and deceive D on weighted sources; D learns; the manager raises its error."""
     domains = (*sources, target)
     judged = at(domains, "extractor", "discriminator")

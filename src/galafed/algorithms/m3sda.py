@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack
 
 from galafed.algorithms.base import Algorithm, Outcome, algorithms
 from galafed.central import Statistics, classification, on_target, together
@@ -16,7 +16,7 @@ from galafed.discrepancy import inter_domain
 from galafed.lazy import torch
 from galafed.model import Model
 from galafed.moments import moment_distance
-from galafed.work import Batch, Fit, Outputs, Path, Readout, Step, task
+from galafed.work import Batch, Descent, Fit, Outputs, Path, Readout, Step, task
 
 if TYPE_CHECKING:
     from galafed.federation import Federation
@@ -59,7 +59,7 @@ def match_moments(
     moments: int,
     generator_steps: int,
     classifiers: str,
-    **sgd: Any,
+    **sgd: Unpack[Descent],
 ) -> Fit:
     """Every batch: A, all learn labels and G matches moments; B, the pairs part on the target; C, G reunites them."""
     domains, pairs = (*sources, target), pairs_of(sources, classifiers)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, Unpack
 
 from galafed.adversarial import domain_loss, hardest_source, ramp, reversed_gradient, smooth_sources
 from galafed.algorithms.base import Algorithm, Outcome, algorithms
@@ -15,7 +15,7 @@ from galafed.central import Statistics, at, classification, on_target, together
 from galafed.config import positive
 from galafed.lazy import torch
 from galafed.model import Model
-from galafed.work import Batch, Fit, Outputs, Path, Step, task
+from galafed.work import Batch, Descent, Fit, Outputs, Path, Step, task
 
 if TYPE_CHECKING:
     from galafed.federation import Federation
@@ -39,7 +39,9 @@ class Settings:
 
 
 @task
-def minimise_bound(*, sources: Sequence[str], target: str, mu: float, gamma: float | None, **sgd: Any) -> Fit:
+def minimise_bound(
+    *, sources: Sequence[str], target: str, mu: float, gamma: float | None, **sgd: Unpack[Descent]
+) -> Fit:
     """Every batch: (G, F) minimise the bound (hard without γ) with reversed domain losses; then each D_i learns."""
     discriminators = {source: f"discriminator:{source}" for source in sources}
     judged: dict[str, Path] = {}
