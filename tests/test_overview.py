@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from galafed.errors import ConfigError
 from galafed.reproduction.overview import overview, write_overview
 from galafed.runs import archive
 from galafed.studies.base import studies
@@ -45,8 +46,8 @@ def results(tmp_path: Path) -> Path:
 def test_headlines_verdicts_pictures_and_what_is_missing(results: Path) -> None:
     text = overview(results)
     assert "| [digit-five](digit-five/table.md) | 1 of 75 |" in text
-    assert "| GALA | 95.0* | 97.2 | 2 | 1 | 100 |" in text
-    assert "| FACT | 98.0 | - | 1 | 1 | 100 |" in text
+    assert "| GALA | 95.0* | 97.2 | 2 of 2 | 1 | 100 |" in text
+    assert "| FACT | - | - | 1 of 2 | 1 | 100 |" in text  # a mean over other columns than GALA's
     assert "- **GALA** below: syn." in text
     assert "- y" not in text
     assert "](digit-five/curve.png)" in text
@@ -58,3 +59,8 @@ def test_a_changed_result_changes_the_page(results: Path) -> None:
     before = write_overview(results).read_text()
     (results / "digit-five" / "table.json").write_text("[]")
     assert overview(results) != before
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no folder of results"):
+        overview(tmp_path / "nowhere")

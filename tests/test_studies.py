@@ -56,7 +56,7 @@ def test_table_has_means_deviations_and_names_who_fell_behind(tmp_path: Path) ->
     assert [path.name for path in written] == ["table.json", "table.md"]
     assert "| plain | 60.0 ± 10.0 | 90.0 | **75.0** |" in text
     assert "- method, against plain: b (-5.0)" in text
-    assert "20 or 30 rounds, 1 or 2 seeds a cell;" in text
+    assert "30 rounds, 1 or 2 seeds a cell (plain), 20 or 30 rounds, 1 seed a cell (method);" in text
     assert "gala reproduce t" in text
     records = json.loads((tmp_path / "t" / "table.json").read_text())
     assert {k: records[9][k] for k in ("row", "column", "mean")} == {"row": "method", "column": "b", "mean": 85.0}
@@ -159,6 +159,44 @@ def test_runs_that_a_gpu_has_failed_stop_no_other_and_go_on_when_the_others_are_
     }
 
 
+def test_runs_that_there_was_no_time_to_try_again_have_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full, answers = RuntimeError("CUDA out of memory"), []
+
+    def two_passes(runs: Sequence[Run], *rest: Any) -> tuple[set[str], dict[str, Exception]]:
+        answers.append(len(runs))
+        return set(), {run.run_name: full for run in runs} if len(answers) == 1 else {}  # then it is too late
+
+    monkeypatch.setattr(sharing, "_pass", two_passes)
+    with pytest.raises(GalafedError, match="1 of 1 runs failed"):
+        sharing.carry_out([resolve({"benchmark": "toy"})], tmp_path, jobs=1, minutes=1, place={}, say=lambda text: None)
+
+
+def test_no_jobs_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="jobs"):
+        sharing.carry_out([], tmp_path, jobs=0, minutes=0, place={}, say=lambda text: None)
+
+
+def test_what_was_measured_is_kept_though_other_runs_failed(
+    tmp_path: Path, tiny: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = base.carry_out
+
+    def one_fails(runs: Sequence[Run], work: Path, **rest: Any) -> None:
+        whole(runs[:1], work, **rest)
+        raise GalafedError("1 of 2 runs failed")
+
+    monkeypatch.setattr(base, "carry_out", one_fails)
+    with pytest.raises(GalafedError, match="1 of 2 runs failed"):
+        carry_out(tmp_path)
+    assert len(archive.read(tmp_path / "out" / "tiny")) == 1
+    assert "from 1 runs" in (tmp_path / "out" / "tiny" / "table.md").read_text()
+
+
+def test_nothing_measured_writes_nothing(tmp_path: Path, tiny: None) -> None:
+    assert "there is nothing to show yet" in carry_out(tmp_path, table=True)[-1]
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_setting_added_later_does_not_orphan_what_was_measured(tmp_path: Path) -> None:
     run = resolve({"benchmark": "toy", "seed": 3})
     older = {key: value for key, value in run.to_dict().items() if key != "precision"}
@@ -181,7 +219,8 @@ def test_cells_stand_beside_the_papers_and_the_verdict_names_who_is_off(tmp_path
     reasons = {"GALA": "Another network."}
     write_table(tmp_path, done, title="t", about="", made=made, lower_bound={}, paper=paper, reasons=reasons)
     text = (tmp_path / "table.md").read_text()
-    assert "| GALA | 95.0* (93.0) | 90.0 (90.6) | **92.5** (91.8) |" in text
+    assert "| GALA | 95.0* (93.0) | 90.0 (90.6) | **92.5*** (91.8) |" in text
+    assert "Targets or sources that are not the paper's data: a (regenerated)." in text
     assert "- **GALA** reproduced within 1 point: b; above: a (+2.0). Another network." in text
     records = json.loads((tmp_path / "table.json").read_text())
     assert [(r["paper"], r["stand_in"]) for r in records if r["selection"] == "last"] == [(93.0, True), (90.6, False)]
@@ -205,9 +244,33 @@ def test_the_verdict_tells_on_which_targets_gala_is_ahead_of_fact(tmp_path: Path
     accuracies = {"GALA": {"a": (0.9, 0.8), "b": (0.5,), "c": (0.7,)}, "FACT": {"a": (0.8,), "b": (0.5,)}}
     done = [(row, c, summary(v)) for row, cells in accuracies.items() for c, values in cells.items() for v in values]
     made = {"command": "c", "commit": "abc"}
-    write_table(tmp_path, done, title="t", about="", made=made, lower_bound={}, paper={"GALA": {"a": 85.0}})
-    told = "- **GALA against FACT** ahead on a (+5.0); not ahead on b (+0.0); +2.5 on average. Seeds: 1 or 2 of GALA"
-    assert f"{told} and 1 of FACT." in (tmp_path / "table.md").read_text()
+    paper = {"GALA": {"a": 85.0}, "FACT": {"a": 84.0}}
+    write_table(tmp_path, done, title="t", about="", made=made, lower_bound={}, paper=paper)
+    told = "ahead by more than a point on a (+5.0, paper +1.0); within a point on b (+0.0). On average +2.5, +1.0 in"
+    assert (
+        f"- **GALA against FACT** {told} the paper. Seeds: 1 or 2 of GALA and 1 of FACT."
+        in (tmp_path / "table.md").read_text()
+    )
+    write_table(tmp_path, done[:3:2], title="t", about="", made=made, lower_bound={}, paper=paper)
+    assert "against" not in (tmp_path / "table.md").read_text()
+
+
+def test_a_gap_is_judged_as_it_is_shown(tmp_path: Path) -> None:
+    done = [("GALA", "a", summary(0.644)), ("GALA", "b", summary(0.6451)), ("GALA", "c", summary(0.6456))]
+    paper = {"GALA": {"a": 63.4, "b": 63.5, "c": 63.5}}
+    made = {"command": "c", "commit": "abc"}
+    write_table(tmp_path, done, title="t", about="", made=made, lower_bound={}, paper=paper)
+    assert "- **GALA** reproduced within 1 point: a, b; above: c (+1.1)." in (tmp_path / "table.md").read_text()
+
+
+def test_an_oracle_that_is_no_bound_is_not_told_as_one(tmp_path: Path) -> None:
+    done = [("GALA", "a", summary(0.5)), ("oracle", "a", summary(0.9))]
+    paper = {"GALA": {"a": 70.0}, "oracle": {"a": 90.0}}
+    made = {"command": "c", "commit": "abc"}
+    for bounded in (True, False):
+        write_table(tmp_path, done, title="t", about="", made=made, lower_bound={}, paper=paper, bounded=bounded)
+        assert ("oracle 90.0 here" in (tmp_path / "table.md").read_text()) == bounded
+        assert ("against the oracle" in (tmp_path / "table.md").read_text()) == bounded
 
 
 def test_the_verdict_tells_how_far_gala_is_from_all_labels_here_and_in_the_paper(tmp_path: Path) -> None:
@@ -254,7 +317,8 @@ def test_figures_are_drawn_from_the_runs_of_the_table(name: str, tmp_path: Path)
         "relevance": {f"source {k}": [0.1 * k, 0.2, 0.3, None] for k in range(7)},
         "pair": [["a", "b"]] * 4,
     }
-    done = [(cell, {"kept": kept}) for cell in cells[:-1]]  # one run is missing
+    place = {"device": "cpu", "machine": "m"}
+    done = [(cell, {"kept": kept, **place}) for cell in cells[: max(1, len(cells) - 1)]]  # one run is missing
     (path,) = [path for path in study.write(tmp_path / name, done, command="c") if path.suffix == ".png"]
     with Image.open(path) as picture:
         assert picture.width > 400
@@ -294,7 +358,7 @@ def test_a_panel_without_a_run_says_so(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(figure, "picture", picture)
     study = studies.get("dynamics")()
     cells = [cell for cell in study.cells() if cell.column == "mnistm"]
-    study.write(tmp_path, [(cells[0], {"kept": {"accuracy": [0.5]}})], command="c")
+    study.write(tmp_path, [(cells[0], {"kept": {"accuracy": [0.5]}, "device": "cpu", "machine": "m"})], command="c")
     assert panels.pop("mnistm") == []
     assert set(map(tuple, panels.values())) == {("not measured yet",)}
 
@@ -324,15 +388,19 @@ def _claims(name: str, accuracy: Callable[[str, str], float]) -> list[str]:
 
 
 def test_what_the_paper_says_of_its_ablation_is_held_against_the_numbers() -> None:
-    as_told = {"IGD, no weighting": 0.5, "IGD, MDMGB": 0.4, "no IGD, MDMGB+": 0.3}
-    first, second = _claims("ablation", lambda row, column: as_told.get(row, 0.9))
-    assert "IGD +60.0, weighting +40.0: confirmed" in first
-    assert "with MDMGB+ 90.0, with MDMGB 40.0, without weighting 50.0: confirmed. Without IGD it is 30.0" in second
-    assert "IGD does harm" in second
-    first, second = _claims("ablation", lambda row, column: 0.9)
-    assert "not confirmed" in first
-    assert "not confirmed" in second
-    assert "IGD does no harm" in second
+    as_told = {"IGD, no weighting": 0.5, "IGD, MDMGB": 0.52, "no IGD, MDMGB+": 0.3, "control: GALA, larger step": 0.1}
+    igd, weighting, crucial, alone, old, *collapsed = _claims("ablation", lambda row, column: as_told.get(row, 0.9))
+    assert "+60.0 points: confirmed" in igd
+    assert "+40.0 points: confirmed" in weighting
+    assert "90.0 with it and 50.0 without weighting: confirmed. Without IGD it is 30.0 and 90.0" in crucial
+    assert "it has 50.0, -40.0 points against no IGD after as many rounds: confirmed" in alone
+    assert "+2.0 points: confirmed" in old
+    assert collapsed == [f"Ours: GALA, larger step collapses on {target} (10.0)." for target in ("mnistm", "svhnxs")]
+    level = _claims("ablation", lambda row, column: 0.9)
+    assert sum("too little for one seed" in claim for claim in level) == 4
+    assert level[4].endswith("+0.0 points: confirmed.")
+    harmed = _claims("ablation", lambda row, column: 0.4 if row == "IGD, MDMGB" else 0.9)
+    assert harmed[4].endswith("-50.0 points: it does harm.")
     study = studies.get("ablation")()
     assert not list(study.claims(last_rounds(_done(study, lambda row, column: 0.9)[:1])))  # too little to say it
 
@@ -356,13 +424,49 @@ def test_what_the_paper_says_of_more_sources_is_held_against_the_numbers() -> No
 
 def test_curves_tell_who_gets_there_first_and_who_moves(tmp_path: Path) -> None:
     study = studies.get("dynamics")()
-    curves = {"FACT": [0.1, 0.2, 0.3, 0.1, 0.6], "GALA": [0.5, 0.55, 0.65, 0.6, 0.5]}
-    done = [(cell, {"kept": {"accuracy": curves[cell.row]}}) for cell in study.cells() if cell.column == "mnistm"]
+    curves = {
+        "mnistm": {"FACT": [0.1, 0.2, 0.3, 0.1, 0.6], "GALA": [0.5, 0.55, 0.65, 0.7, 0.65]},
+        "syn": {"FACT": [0.1, 0.2, 0.3, 0.1, 0.6], "GALA": [0.5, 0.55, 0.65, 0.6, 0.5]},  # above it once only
+    }
+    cells = [cell for cell in study.cells() if cell.column in curves]
+    place = {"device": "cpu", "machine": "m"}
+    study.write(
+        tmp_path,
+        [(cell, {"kept": {"accuracy": curves[cell.column][cell.row]}, **place}) for cell in cells],
+        command="c",
+    )
+    text = (tmp_path / "table.md").read_text()
+    assert "| mnistm | 60.0 | 3 | 5.00 | 35.00 |" in text
+    assert "| syn | 60.0 | - | 7.50 | 35.00 |" in text
+    assert "stays above FACT's last one on 1 of 2 targets, from round: mnistm 3." in text
+    assert "6.25 points against 35.00 on average; GALA moves less on 2 of 2." in text
+    assert [each["passed"] for each in json.loads((tmp_path / "table.json").read_text())] == [3, None]
+
+
+def test_the_drops_of_fact_are_told_by_pair_without_the_first_rounds(tmp_path: Path) -> None:
+    study = studies.get("fact-drops")()
+    (cell,) = [cell for cell in study.cells() if cell.column == "svhnxs"]
+    accuracy = [0.1, 0.9, 0.9, 0.5, 0.55, 0.6, 0.3, 0.5, 0.1, 0.2]
+    pairs = [["a", "b"], ["first", "rise"], ["a", "b"], ["mnistm", "synm"], ["a", "b"], ["a", "b"]]
+    pairs += [["svhnm", "usps"], ["synxs", "a"], ["uspsm", "svhnm"], ["c", "synxs"]]
+    kept = {"accuracy": accuracy, "pair": pairs}
+    study.write(tmp_path, [(cell, {"kept": kept, "device": "cpu", "machine": "m"})], command="c")
+    text = (tmp_path / "table.md").read_text()
+    assert "2 of 3: mnistm + synm (-40.0), uspsm + svhnm (-40.0), svhnm + usps (-30.0)." in text
+    assert "2 of 3: synxs + a (+20.0), c + synxs (+10.0), a + b (+5.0)." in text
+    assert "first + rise" not in text
+
+
+def test_weights_are_told_of_the_first_and_the_last_round(tmp_path: Path) -> None:
+    study = studies.get("weights")()
+    done = [
+        (cell, {"kept": {"relevance": {"mnist": [0.7, 0.1], "uspsm": [0.3, 0.9]}}, "device": "cpu", "machine": "m"})
+        for cell in study.cells()
+    ]
+    assert [cell.run.seed for cell, _ in done] == [0, 0]
     study.write(tmp_path, done, command="c")
     text = (tmp_path / "table.md").read_text()
-    assert "| mnistm | 60.0 | 3 | 7.50 | 35.00 |" in text
-    assert "1 of 1, in round: mnistm 3." in text
-    assert "7.50 points against 35.00 on average; GALA moves less on 1 of 1." in text
+    assert "first round mnist 0.70, uspsm 0.30; last round uspsm 0.90, mnist 0.10." in text
 
 
 def test_controls_of_the_ablation_have_the_size_of_the_others_step() -> None:

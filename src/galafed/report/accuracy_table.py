@@ -43,12 +43,14 @@ def write_table(
     reference: str = "",
     claims: Sequence[str] = (),
     pictures: Sequence[str] = (),
+    bounded: bool = True,
 ) -> Sequence[Path]:
     """table.json with every cell, table.md to read.
 
     `lower_bound` tells of a row which other one it should not fall below, `paper` what was published by row and column,
     `reasons` why we think a row differs from it. `reference` is the row that all others are variants of. `claims` are
-    sentences of the paper with what was measured, `pictures` the names of files beside the table.
+    sentences of the paper with what was measured, `pictures` the names of files beside the table. With `bounded` the
+    oracle tells how far a system could get.
     """
     found: defaultdict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for row, column, summary in done:
@@ -62,6 +64,7 @@ def write_table(
     intro = (
         f"Made by `{made['command']}` at commit {made['commit']} from {len(done)} runs, one thread each, on "
         f"{'; '.join(machines)}. Test accuracy in %, mean ± standard deviation (ddof 0) over seeds. {about}"
+        f"{_origins(done)}"
     )
     folder.mkdir(parents=True, exist_ok=True)
     text = "\n".join(
@@ -72,7 +75,7 @@ def write_table(
             *(line for name in pictures for line in ("", f"![{title}]({name})")),
             *_tables(records),
             *_verdict(
-                _beside_the_paper(records, reasons or {}, _late_rises(found)),
+                _beside_the_paper(records, reasons or {}, _late_rises(found), bounded),
                 [f"- {claim}" for claim in claims],
                 _changes(records, reference),
             ),
@@ -87,6 +90,20 @@ def write_table(
     for name, value in content.items():
         write_atomically(folder / name, value.encode())
     return [folder / name for name in content]
+
+
+def _origins(done: Done) -> str:
+    """Which domains of the runs, targets or sources, are not the paper's data."""
+    notes: dict[str, str] = {}
+    for _, _, summary in done:
+        notes |= summary.get("notes", {})
+    if not notes:
+        return ""
+    told = ", ".join(f"{name} ({note})" for name, note in sorted(notes.items()))
+    recipe = (
+        " SYN's recipe was chosen by labels of SVHN train images ([syn](../syn/table.md))." if "syn" in notes else ""
+    )
+    return f" Targets or sources that are not the paper's data: {told}.{recipe}"
 
 
 def _record(
@@ -118,9 +135,20 @@ def _tables(records: Sequence[Record]) -> list[str]:
             shown = [_cell(cells[c]) if c in cells else "-" for c in columns]
             some = f" of {len(cells)}" if len(cells) < len(columns) else ""
             lines.append(f"| {row} | {' | '.join(shown)} | {_mean(list(cells.values()))}{some} |")
-    rounds = sorted({record["rounds"] for record in records})
-    seeds = sorted({record["seeds"] for record in records})
-    return [*lines, "", f"{_or(rounds)} rounds, {_or(seeds)} seeds a cell; one seed where no deviation is given."]
+    return [*lines, "", f"{_sizes(records)}; one seed where no deviation is given."]
+
+
+def _sizes(records: Sequence[Record]) -> str:
+    """How many rounds and seeds the cells of each row have; the rows are named where they differ."""
+    rows: defaultdict[str, list[str]] = defaultdict(list)
+    for row in dict.fromkeys(record["row"] for record in records):
+        mine = [record for record in records if record["row"] == row]
+        rounds, seeds = (sorted({record[key] for record in mine}) for key in ("rounds", "seeds"))
+        words = "seed" if seeds == [1] else "seeds"
+        rows[f"{_or(rounds)} rounds, {_or(seeds)} {words} a cell"].append(row)
+    if len(rows) == 1:
+        return next(iter(rows))
+    return ", ".join(f"{size} ({'; '.join(names)})" for size, names in rows.items())
 
 
 def _cell(record: Record) -> str:
@@ -132,7 +160,7 @@ def _cell(record: Record) -> str:
 
 def _mean(cells: Sequence[Record]) -> str:
     """The mean over columns, and of the paper's figures where it has all of them; its own averages are not used."""
-    ours = f"**{fmean(cell['mean'] for cell in cells):.1f}**"
+    ours = f"**{fmean(cell['mean'] for cell in cells):.1f}**" + ("*" if any(c["stand_in"] for c in cells) else "")
     published = [cell["paper"] for cell in cells]
     return ours + (f" ({fmean(published):.1f})" if None not in published else "")
 
@@ -143,12 +171,14 @@ def _verdict(*parts: Sequence[str]) -> list[str]:
     return ["", "## Verdict", *lines] if lines else []
 
 
-def _beside_the_paper(records: Sequence[Record], reasons: Mapping[str, str], rises: Mapping[Place, float]) -> list[str]:
+def _beside_the_paper(
+    records: Sequence[Record], reasons: Mapping[str, str], rises: Mapping[Place, float], bounded: bool
+) -> list[str]:
     """Of each row that the paper has: where the last round is within a point of it, above, or below."""
     lines = []
     for row in dict.fromkeys(record["row"] for record in records if record["paper"] is not None):
         gaps = {
-            r["column"]: r["mean"] - r["paper"]
+            r["column"]: round(r["mean"] - r["paper"], 1)  # as it is shown, so that the two agree
             for r in records
             if r["row"] == row and r["selection"] == "last" and r["paper"] is not None
         }
@@ -156,7 +186,7 @@ def _beside_the_paper(records: Sequence[Record], reasons: Mapping[str, str], ris
             "reproduced within 1 point": [c for c, gap in gaps.items() if abs(gap) <= 1],
             "above": [f"{c} ({gap:+.1f})" for c, gap in gaps.items() if gap > 1],
             "below": [
-                f"{c} ({gap:+.1f}{_trend(rises.get((row, c), 0.0))}{_ceiling(records, row, c)})"
+                f"{c} ({gap:+.1f}{_trend(rises.get((row, c), 0.0))}{_ceiling(records, row, c) if bounded else ''})"
                 for c, gap in gaps.items()
                 if gap < -1
             ],
@@ -165,25 +195,39 @@ def _beside_the_paper(records: Sequence[Record], reasons: Mapping[str, str], ris
         lines.append(f"- **{row}** {told}." + (f" {reasons[row]}" if row in reasons else ""))
     if not lines:
         return []
-    lines += [*_against(records, "GALA", "FACT"), *_below_all_labels(records, "GALA")]
+    lines += [*_against(records, "GALA", "FACT"), *(_below_all_labels(records, "GALA") if bounded else [])]
     head = "The paper's figures stand in brackets; * marks a target whose data is not the paper's."
     return [head, "", *lines]
 
 
 def _against(records: Sequence[Record], row: str, other: str) -> list[str]:
-    """The paper's main claim: by how much one system is ahead of the other on each target, in the last round."""
+    """The paper's main claim: by how much one system is ahead of the other on each target, here and there."""
     last = {(r["row"], r["column"]): r for r in records if r["selection"] == "last"}
-    both = [column for name, column in last if name == row and (other, column) in last]
-    gaps = {column: last[row, column]["mean"] - last[other, column]["mean"] for column in both}
-    if not gaps:
+    pairs = {c: (last[row, c], last[other, c]) for name, c in last if name == row and (other, c) in last}
+    if not pairs:
         return []
-    sides = {
-        "ahead": [f"{column} ({gap:+.1f})" for column, gap in gaps.items() if gap > 0],
-        "not ahead": [f"{column} ({gap:+.1f})" for column, gap in gaps.items() if gap <= 0],
+    gaps = {column: round(mine["mean"] - theirs["mean"], 1) for column, (mine, theirs) in pairs.items()}
+    papers = {
+        column: mine["paper"] - theirs["paper"]
+        for column, (mine, theirs) in pairs.items()
+        if mine["paper"] is not None and theirs["paper"] is not None
     }
-    told = "; ".join(f"{side} on {', '.join(columns)}" for side, columns in sides.items() if columns)
-    seeds = " and ".join(f"{_or(sorted({last[name, c]['seeds'] for c in both}))} of {name}" for name in (row, other))
-    return [f"- **{row} against {other}** {told}; {fmean(gaps.values()):+.1f} on average. Seeds: {seeds}."]
+    sides = {
+        "ahead by more than a point": [c for c, gap in gaps.items() if gap > 1],
+        "within a point": [c for c, gap in gaps.items() if abs(gap) <= 1],
+        "behind": [c for c, gap in gaps.items() if gap < -1],
+    }
+
+    def told(column: str) -> str:
+        return f"{column} ({gaps[column]:+.1f}" + (f", paper {papers[column]:+.1f})" if column in papers else ")")
+
+    sentence = "; ".join(f"{side} on {', '.join(map(told, columns))}" for side, columns in sides.items() if columns)
+    paper = f", {fmean(papers.values()):+.1f} in the paper" if papers else ""
+    seeds = " and ".join(
+        f"{_or(sorted({pair[k]['seeds'] for pair in pairs.values()}))} of {name}" for k, name in enumerate((row, other))
+    )
+    average = fmean(mine["mean"] - theirs["mean"] for mine, theirs in pairs.values())
+    return [f"- **{row} against {other}** {sentence}. On average {average:+.1f}{paper}. Seeds: {seeds}."]
 
 
 def _below_all_labels(records: Sequence[Record], row: str) -> list[str]:

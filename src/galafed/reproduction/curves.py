@@ -3,46 +3,44 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from galafed.reproduction.accuracy import Done
 from galafed.reproduction.figure import FigureStudy
 from galafed.reproduction.history import accuracies
-from galafed.reproduction.pages import grid, listed, page, write_files
+from galafed.reproduction.pages import grid
 from galafed.reproduction.steadiness import OTHER, OURS, claims, compare
-from galafed.studies.base import commit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 class CurvesStudy(FigureStudy):
-    """A line for the mean over seeds, a band from the lowest to the highest; what the curves say is in table.md."""
+    """A line for the mean over seeds, a band from the lowest to the highest."""
+
+    about: ClassVar[str] = (
+        "A line is the mean over seeds, a band goes from the lowest to the highest. The paper shows 500 rounds."
+    )
 
     def draw(self, axes: Axes, column: str, done: Done) -> None:
         draw_curves(axes, self.rows, done)
 
-    def write(self, folder: Path, done: Done, *, command: str) -> Sequence[Path]:
-        """The picture, and its page."""
-        found = compare(self.columns, done)
-        head = ["", f"last round of {OTHER}, %", f"{OURS} passes it in round", f"{OURS} moves", f"{OTHER} moves"]
+    def records(self, done: Done) -> Sequence[Mapping[str, Any]]:
+        return [asdict(each) for each in compare(self.columns, done)]
+
+    def claims(self, done: Done) -> Iterable[str]:
+        return claims(compare(self.columns, done))
+
+    def told(self, done: Done) -> Sequence[str]:
+        head = ["", f"last round of {OTHER}, %", f"{OURS} stays above it from round", f"{OURS} moves", f"{OTHER} moves"]
         rows = [
             [each.target, f"{each.level:.1f}", str(each.passed or "-"), f"{each.moves:.2f}", f"{each.moves_other:.2f}"]
-            for each in found
+            for each in compare(self.columns, done)
         ]
-        text = page(
-            self.title,
-            f"Made by `{command}` at commit {commit()} from {len(done)} runs. A line is the mean over seeds, a band "
-            "goes from the lowest to the highest. The paper shows 500 rounds.",
-            f"![{self.title}]({self.name}.png)",
-            "A system *moves* by so many points from a round to the next, mean over the second half of the rounds.",
-            grid(head, rows),
-            "## Verdict",
-            listed(claims(found)),
-        )
-        return [*super().write(folder, done, command=command), *write_files(folder, {"table.md": text})]
+        words = "A system *moves* by so many points from a round to the next, mean over the second half of the rounds."
+        return [words, grid(head, rows)]
 
 
 def draw_curves(axes: Axes, rows: Sequence[str], done: Done, *, dashed: Sequence[str] = ()) -> None:

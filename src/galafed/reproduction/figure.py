@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from galafed.reproduction.accuracy import AccuracyStudy, Done
-from galafed.reproduction.pages import write_files
-from galafed.studies.base import Cell, Study
+from galafed.reproduction.pages import as_json, listed, machines, page, write_files
+from galafed.studies.base import Cell, Study, commit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,8 +20,11 @@ class FigureStudy(Study):
     """One panel for each column; runs are taken from the table they belong to and are never made twice."""
 
     source: ClassVar[type[AccuracyStudy]]
+    about: ClassVar[str]
     rows: ClassVar[Sequence[str]]
     columns: ClassVar[Sequence[str]]
+    first_seed: ClassVar[bool] = False
+    """Whether the picture is of the first seed alone."""
 
     @abstractmethod
     def draw(self, axes: Axes, column: str, done: Done) -> None:
@@ -29,7 +32,8 @@ class FigureStudy(Study):
 
     def cells(self) -> Sequence[Cell]:
         """The runs of the table that the picture needs."""
-        return [c for c in self.source().cells() if c.row in self.rows and c.column in self.columns]
+        cells = [c for c in self.source().cells() if c.row in self.rows and c.column in self.columns]
+        return [cell for cell in cells if cell.run.seed == 0] if self.first_seed else cells
 
     def keeps(self, folder: Path) -> Mapping[str, Any]:
         """What the table keeps of its runs."""
@@ -39,8 +43,20 @@ class FigureStudy(Study):
     def kept_by(cls) -> object:
         return cls.source.kept_by()
 
+    @abstractmethod
+    def records(self, done: Done) -> Sequence[Mapping[str, Any]]:
+        """The numbers behind the picture, for table.json."""
+
+    def claims(self, done: Done) -> Iterable[str]:
+        """What the paper says of its figure, each sentence with what was measured."""
+        return ()
+
+    def told(self, done: Done) -> Sequence[str]:
+        """Paragraphs below the picture."""
+        return ()
+
     def write(self, folder: Path, done: Done, *, command: str) -> Sequence[Path]:
-        """The picture; a panel without a finished run says so."""
+        """The picture, a panel without a finished run says so; and its page."""
 
         def draw(axes: Axes, column: str) -> None:
             axes.set_xlabel("round", fontsize=8)
@@ -51,12 +67,22 @@ class FigureStudy(Study):
                 axes.set_yticks([])
                 axes.text(0.5, 0.5, "not measured yet", ha="center", transform=axes.transAxes, color="0.5")
 
-        return write_files(folder, {f"{self.name}.png": picture(self.title, self.columns, draw)})
-
-
-def of_first_seed(done: Done) -> list[Mapping[str, Any]]:
-    """The summary of the run with the first seed, if that is there."""
-    return [summary for cell, summary in done if cell.run.seed == 0]
+        claims = list(self.claims(done))
+        text = page(
+            self.title,
+            f"Made by `{command}` at commit {commit()} from {len(done)} runs of the study `{self.source.name}` on "
+            f"{machines(summary for _, summary in done)}. {self.about}",
+            f"![{self.title}]({self.name}.png)",
+            *self.told(done),
+            "## Verdict" if claims else "",
+            listed(claims),
+        )
+        content: dict[str, str | bytes] = {
+            f"{self.name}.png": picture(self.title, self.columns, draw),
+            "table.json": as_json(self.records(done)),
+            "table.md": text,
+        }
+        return write_files(folder, content)
 
 
 def picture(title: str, panels: Sequence[str], draw: Callable[[Axes, str], None]) -> bytes:

@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from galafed.errors import ConfigError
 from galafed.reproduction.pages import grid, listed, page, write_files
 from galafed.studies.base import progress
 
@@ -23,6 +24,8 @@ def write_overview(out: Path) -> Path:
 
 def overview(out: Path) -> str:
     """The page, made of what the studies wrote and of nothing else."""
+    if not out.is_dir():
+        raise ConfigError(f"{out} is no folder of results: give one with --out")
     rows = progress(out)
     found = [row for row in rows if (out / row["name"]).is_dir() and row["measured"]]
     missing = [row for row in rows if row["measured"] < row["runs"]]
@@ -64,12 +67,15 @@ def _headline(records: Any) -> str:
     if not isinstance(records, list) or not all("selection" in record for record in records):
         return ""
     last = [record for record in records if record["selection"] == "last"]
+    names, columns = ({record[key] for record in last} for key in ("row", "column"))
+    if names <= columns:
+        return ""  # a matrix of domains: means over columns say nothing
     rows = []
     for name in dict.fromkeys(record["row"] for record in last):
         cells = [record for record in last if record["row"] == name]
-        rows.append([name, *_means(cells), str(len(cells)), _seeds(cells), _seeds(cells, "rounds")])
-    if {record["column"] for record in last} == {row[0] for row in rows}:
-        return ""  # a matrix of domains: means over columns say nothing
+        # A mean over some columns beside one over all would compare what cannot be compared.
+        means = _means(cells) if len(cells) == len(columns) else ("-", "-")
+        rows.append([name, *means, f"{len(cells)} of {len(columns)}", _seeds(cells), _seeds(cells, "rounds")])
     return grid(["last round, %", "mean", "paper's mean", "columns", "seeds", "rounds"], rows)
 
 

@@ -21,7 +21,8 @@ class Compared:
     level: float
     """The other's accuracy in its last round, in percent."""
     passed: int | None
-    """The first round in which ours is above that."""
+    """The first round from which on ours is above that to the end."""
+    rounds: int
     moves: float
     """Points by which our accuracy changes from a round to the next, mean over the second half of the rounds."""
     moves_other: float
@@ -35,8 +36,13 @@ def compare(columns: Iterable[str], done: Done) -> list[Compared]:
         if ours and other:
             level = fmean(curve[-1] for curve in other)
             middle = [fmean(values) for values in zip(*ours, strict=False)]
-            passed = next((number for number, value in enumerate(middle, start=1) if value > level), None)
-            found.append(Compared(column, level, passed, _moves(ours), _moves(other)))
+            below = [number for number, value in enumerate(middle, start=1) if value <= level]
+            passed = max(below, default=0) + 1
+            found.append(
+                Compared(
+                    column, level, passed if passed <= len(middle) else None, len(middle), _moves(ours), _moves(other)
+                )
+            )
     return found
 
 
@@ -46,8 +52,9 @@ def claims(found: Sequence[Compared]) -> Iterator[str]:
         return
     passed = [f"{each.target} {each.passed}" for each in found if each.passed]
     yield (
-        f"*{OURS} converges quickly and surpasses {OTHER}'s final accuracy within 100 rounds*: "
-        f"{len(passed)} of {len(found)}" + (f", in round: {', '.join(passed)}." if passed else ".")
+        f"*{OURS} converges quickly and surpasses {OTHER}'s final accuracy within 100 of 500 rounds*: of "
+        f"{found[0].rounds} rounds here, it stays above {OTHER}'s last one on {len(passed)} of {len(found)} targets"
+        + (f", from round: {', '.join(passed)}." if passed else ".")
     )
     steadier = sum(each.moves < each.moves_other for each in found)
     yield (

@@ -14,7 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
-from galafed.config import Run
+from galafed.config import Run, at_least
 from galafed.errors import GalafedError
 from galafed.report.words import duration
 
@@ -33,15 +33,17 @@ def carry_out(
     A run that another process works on is left to that process. Runs that a GPU has failed, for it was full or lost, go
     on from their last checkpoints when the others are done, one at a time.
     """
+    at_least("jobs", jobs, 1)
     if not runs:
         return
     work.mkdir(parents=True, exist_ok=True)
     deadline = time.time() + 60 * minutes if minutes else float("inf")
-    failed = _pass(runs, work, jobs, deadline, place, say)
+    _, failed = _pass(runs, work, jobs, deadline, place, say)
     if again := [run for run in runs if isinstance(failed.get(run.run_name), RuntimeError)]:
         say(f"{len(again)} runs that the GPU has failed go on now, one at a time")
-        failed = {name: error for name, error in failed.items() if not isinstance(error, RuntimeError)}
-        failed |= _pass(again, work, 1, deadline, place, say)
+        finished, still = _pass(again, work, 1, deadline, place, say)
+        # What there was no time to try again has failed all the same.
+        failed = {name: error for name, error in (failed | still).items() if name not in finished}
     if failed:
         name, error = next(iter(failed.items()))
         raise GalafedError(f"{len(failed)} of {len(runs)} runs failed, the first: {name}: {_first_line(error)}")
@@ -54,9 +56,10 @@ def _pass(
     deadline: float,
     place: Mapping[str, Any],
     say: Callable[[str], None],
-) -> dict[str, Exception]:
-    """Do runs `jobs` at a time; returns what failed, by name."""
-    started, count = time.monotonic(), 0
+) -> tuple[set[str], dict[str, Exception]]:
+    """Do runs `jobs` at a time; returns the names of those that were finished, and what failed, by name."""
+    started = time.monotonic()
+    finished: set[str] = set()
     failed: dict[str, Exception] = {}
     # Processes stay: some versions of Python hang when a pool replaces one that has done its share of tasks.
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
@@ -67,18 +70,19 @@ def _pass(
                 result = future.result()
             except BrokenProcessPool:
                 raise GalafedError(
-                    f"the process of a run was killed (out of memory?); {count} runs were finished: start again with "
-                    f"fewer --jobs"
+                    f"the process of a run was killed (out of memory?); {len(finished)} runs were finished: start "
+                    "again with fewer --jobs"
                 ) from None
             except (GalafedError, RuntimeError) as error:  # torch tells of a lost or full GPU by a RuntimeError
                 failed[name] = error
                 say(f"failed  {name}: {_first_line(error)}")
                 continue
             if result is not None:
-                count += 1
+                finished.add(name)
+                count = len(finished)
                 left = (time.monotonic() - started) / count * (len(runs) - count)
                 say(f"{count}/{len(runs)}  {name}  {result}  left {duration(left)}")
-    return failed
+    return finished, failed
 
 
 def _first_line(error: Exception) -> str:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from galafed.benchmarks.base import NoSettings
 from galafed.config import Run
-from galafed.errors import ConfigError
+from galafed.errors import ConfigError, GalafedError
 from galafed.registry import Registry, unknown
 from galafed.runs import archive
 from galafed.runs.sharing import carry_out
@@ -114,8 +114,12 @@ class Study(Reproducible):
         wanted = [cell for cell in self.chosen(cells, desk) if cell in missing]
         # Seed after seed, so that a study that is cut short has whole tables with fewer seeds.
         todo = sorted((cell.run for cell in wanted if not _done(work, cell)), key=lambda run: run.seed)
+        problem: GalafedError | None = None
         if not desk.table:
-            carry_out(todo, work, jobs=desk.jobs, minutes=desk.minutes, place=desk.place, say=desk.say)
+            try:
+                carry_out(todo, work, jobs=desk.jobs, minutes=desk.minutes, place=desk.place, say=desk.say)
+            except GalafedError as error:  # what the other runs have found is kept
+                problem = error
         for cell in missing:
             if _done(work, cell):
                 folder = work / cell.run.run_name
@@ -123,9 +127,13 @@ class Study(Reproducible):
         measured |= own
         done = [(cell, measured[key]) for cell in cells if (key := archive.recipe(cell.run)) in measured]
         if len(done) < len(cells):
-            desk.say(f"{len(cells) - len(done)} runs are still missing; the table shows what there is")
-        written = archive.write(out, own.values()) if own else None  # what another study has measured stays there
-        return [*self.write(out, done, command=desk.command), *([written] if written else [])]
+            shows = "the table shows what there is" if done else "there is nothing to show yet"
+            desk.say(f"{len(cells) - len(done)} runs are still missing; {shows}")
+        written = [archive.write(out, own.values())] if own else []  # what another study has measured stays there
+        written = [*self.write(out, done, command=desk.command), *written] if done else written
+        if problem is not None:
+            raise problem
+        return written
 
     def progress(self, out: Path) -> tuple[int, int]:
         try:

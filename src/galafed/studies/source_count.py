@@ -16,7 +16,7 @@ from galafed.reproduction.figure import picture
 from galafed.reproduction.pages import signed
 from galafed.runs import archive
 from galafed.studies.base import studies
-from galafed.studies.similarity import easy_first
+from galafed.studies.similarity import SimilarityStudy, easy_first
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,9 +76,11 @@ class SourceCountStudy(AccuracyStudy):
         """Easy first, by the accuracy of models trained and tested on the same domain."""
         if self.settings.order:
             return
-        runs = archive.read(out / "similarity").values()
-        kept = [(run["target"], run["kept"]["tested_on"]) for run in runs if run["benchmark"] == "digit-18"]
-        matrix = {name: row for name, row in kept if name in ADDED}
+        measured = archive.read(out / "similarity")
+        runs = {cell.row: archive.recipe(cell.run) for cell in SimilarityStudy().cells()}  # as committed, not as --set
+        matrix = {
+            name: measured[key]["kept"]["tested_on"] for name, key in runs.items() if name in ADDED and key in measured
+        }
         if missing := [name for name in ADDED if name not in matrix]:
             raise ConfigError(
                 f"the order in which domains are added is not known yet, for lack of {', '.join(missing)}: run "

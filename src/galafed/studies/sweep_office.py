@@ -16,7 +16,7 @@ ROUNDS = 40
 class OfficeSweep(Sweep):
     """Office-Caltech10, a small target and a large one."""
 
-    title: ClassVar[str] = "A sweep before the table of Office-Caltech10: learning rate and momentum"
+    title: ClassVar[str] = "A sweep for Office-Caltech10: learning rate and momentum"
     about: ClassVar[str] = (
         "The paper gives no learning rate; FACT's code has 0.005 and keeps each client's momentum over the whole run. "
         "A phase has two to nine batches here, fewer than the ten or so that a momentum of 0.9 needs to build up: "

@@ -177,11 +177,10 @@ def _head_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
     groups: dict[tuple[Any, ...], list[Record]] = {}
     for record in records:
         settings = record["settings"]
-        groups.setdefault(tuple(settings[key] for key in ("benchmark", "target", "rounds", "images")), []).append(
-            record
-        )
+        keys = ("benchmark", "target", "rounds", "images", "draws")
+        groups.setdefault(tuple(settings.get(key) for key in keys), []).append(record)
     rows = []
-    for (benchmark, target, rounds, images), members in groups.items():
+    for (benchmark, target, rounds, images, draws), members in groups.items():
         for name in ("IDD", *IGD):
             means = {
                 key: fmean(member["found"][name][key] for member in members)
@@ -190,7 +189,7 @@ def _head_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
             noise = [m["found"][name]["noise_to_signal"] / m["found"]["IDD"]["noise_to_signal"] for m in members]
             rows.append(
                 {
-                    "benchmark": benchmark, "target": target, "round": rounds, "images": images,
+                    "benchmark": benchmark, "target": target, "round": rounds, "images": images, "draws": draws,
                     "sources": members[0]["found"]["sources"], "estimator": name, "seeds": len(members),
                     "choices": members[0]["found"][name]["choices"],
                     "noise_ratio_of_seeds": [min(noise), max(noise)], **means,
@@ -204,7 +203,7 @@ def _head_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
 
 
 def _same_run(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return all(one[key] == other[key] for key in ("benchmark", "target", "round", "images"))
+    return all(one[key] == other[key] for key in ("benchmark", "target", "round", "images", "draws"))
 
 
 def _head_table(rows: Sequence[Mapping[str, Any]]) -> str:
