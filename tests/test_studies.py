@@ -220,7 +220,7 @@ def test_cells_stand_beside_the_papers_and_the_verdict_names_who_is_off(tmp_path
     write_table(tmp_path, done, title="t", about="", made=made, lower_bound={}, paper=paper, reasons=reasons)
     text = (tmp_path / "table.md").read_text()
     assert "| GALA | 95.0* (93.0) | 90.0 (90.6) | **92.5*** (91.8) |" in text
-    assert "Targets or sources that are not the paper's data: a (regenerated)." in text
+    assert "To know of targets and sources: a (regenerated)." in text
     assert "- **GALA** reproduced within 1 point: b; above: a (+2.0). Another network." in text
     records = json.loads((tmp_path / "table.json").read_text())
     assert [(r["paper"], r["stand_in"]) for r in records if r["selection"] == "last"] == [(93.0, True), (90.6, False)]

@@ -93,17 +93,18 @@ def write_table(
 
 
 def _origins(done: Done) -> str:
-    """Which domains of the runs, targets or sources, are not the paper's data."""
-    notes: dict[str, str] = {}
+    """What has to be said of the data of targets and sources: where it is not the paper's, for example."""
+    notes: defaultdict[str, set[str]] = defaultdict(set)
     for _, _, summary in done:
-        notes |= summary.get("notes", {})
+        for name, note in summary.get("notes", {}).items():
+            notes[name].add(note)
     if not notes:
         return ""
-    told = ", ".join(f"{name} ({note})" for name, note in sorted(notes.items()))
+    told = ", ".join(f"{name} ({'; '.join(sorted(notes[name]))})" for name in sorted(notes))
     recipe = (
         " SYN's recipe was chosen by labels of SVHN train images ([syn](../syn/table.md))." if "syn" in notes else ""
     )
-    return f" Targets or sources that are not the paper's data: {told}.{recipe}"
+    return f" To know of targets and sources: {told}.{recipe}"
 
 
 def _record(
