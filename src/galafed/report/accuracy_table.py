@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,8 +9,7 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from galafed.reproduction.history import late_rise
-from galafed.reproduction.pages import signed
-from galafed.runs.files import write_atomically
+from galafed.reproduction.pages import as_json, machines, signed, write_files
 
 ORACLE = "oracle"
 """The row that was trained with the target's labels."""
@@ -60,13 +58,11 @@ def write_table(
         for (row, column), summaries in found.items()
         for selection in SELECTIONS
     ]
-    machines = sorted({f"{s['device']} ({s['machine']})" for _, _, s in done})
     intro = (
         f"Made by `{made['command']}` at commit {made['commit']} from {len(done)} runs, one thread each, on "
-        f"{'; '.join(machines)}. Test accuracy in %, mean ± standard deviation (ddof 0) over seeds. {about}"
-        f"{_origins(done)}"
+        f"{machines(summary for _, _, summary in done)}. Test accuracy in %, mean ± standard deviation (ddof 0) over "
+        f"seeds. {about}{_origins(done)}"
     )
-    folder.mkdir(parents=True, exist_ok=True)
     text = "\n".join(
         [
             f"# {title}",
@@ -83,13 +79,7 @@ def write_table(
             "",
         ]
     )
-    content = {
-        "table.json": json.dumps(records, indent=1) + "\n",
-        "table.md": text,
-    }
-    for name, value in content.items():
-        write_atomically(folder / name, value.encode())
-    return [folder / name for name in content]
+    return write_files(folder, {"table.json": as_json(records), "table.md": text})
 
 
 def _origins(done: Done) -> str:

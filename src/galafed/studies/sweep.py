@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ from statistics import fmean
 from typing import Any, ClassVar
 
 from galafed.reproduction.accuracy import AccuracyStudy, Values
-from galafed.runs.files import write_atomically
+from galafed.reproduction.pages import as_json, grid, listed, page, write_files
 from galafed.studies.base import Cell, studies
 
 CENTRE = "lr 0.01, IGD 1, target statistics"
@@ -33,9 +32,7 @@ class Sweep(AccuracyStudy):
         """The table, and what each judge would choose."""
         files = super().write(folder, done, command=command)
         found = judged(done)
-        write_atomically(folder / "judged.json", (json.dumps(found, indent=1) + "\n").encode())
-        write_atomically(folder / "judged.md", _words(found).encode())
-        return [*files, folder / "judged.json", folder / "judged.md"]
+        return [*files, *write_files(folder, {"judged.json": as_json(found), "judged.md": _words(found)})]
 
 
 @studies.register("sweep")
@@ -81,17 +78,13 @@ def judged(done: Sequence[tuple[Cell, Mapping[str, Any]]]) -> dict[str, Any]:
 
 def _words(found: Mapping[str, Any]) -> str:
     means: Mapping[str, Mapping[str, float]] = found["means"]
-    rows = list(dict.fromkeys(row for judge in means.values() for row in judge))
-    shown = [
-        f"| {row} | {' | '.join(f'{means[judge][row]:.4f}' if row in means[judge] else '-' for judge in means)} |"
-        for row in rows
+    rows = [
+        [row, *(f"{means[judge][row]:.4f}" if row in means[judge] else "-" for judge in means)]
+        for row in dict.fromkeys(row for judge in means.values() for row in judge)
     ]
-    chosen = [f"- {JUDGES[judge][0]}: **{row}**" for judge, row in found["chosen"].items()]
-    head = [
-        "# What the sweep chooses",
-        "",
+    return page(
+        "What the sweep chooses",
         "Last round, mean over the targets.",
-        "",
-        f"| | {' | '.join(means)} |",
-    ]
-    return "\n".join([*head, "|---" * (len(means) + 1) + "|", *shown, "", *chosen, ""])
+        grid(["", *means], rows),
+        listed(f"{JUDGES[judge][0]}: **{row}**" for judge, row in found["chosen"].items()),
+    )
