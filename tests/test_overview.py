@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,12 @@ RESULTS = Path(__file__).parent.parent / "results"
 def test_the_committed_page_is_up_to_date() -> None:
     committed = (RESULTS / "README.md").read_text(encoding="utf-8")
     assert committed == overview(RESULTS), "results have changed: write the page with 'gala reproduce --summary'"
+
+
+def test_links_of_the_committed_pages_lead_somewhere() -> None:
+    for page in RESULTS.rglob("*.md"):
+        for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / link).exists(), f"{page.name} of {page.parent.name}: {link}"
 
 
 @pytest.fixture

@@ -92,11 +92,11 @@ def _seeds(cells: Sequence[Mapping[str, Any]], key: str = "seeds") -> str:
 
 
 def verdict(table: Path) -> str:
-    """What a study's page says under its verdict, without the heading."""
+    """What a study's page says under its verdict, without the heading; links lead on from the folder above."""
     if not table.is_file():
         return ""
     _, _, after = table.read_text(encoding="utf-8").partition(f"\n{VERDICT}\n")
-    return after.partition("\n## ")[0].strip()
+    return after.partition("\n## ")[0].strip().replace("](../", "](")
 
 
 def _others(out: Path, names: set[str]) -> Iterator[str]:
