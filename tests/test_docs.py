@@ -106,6 +106,14 @@ def test_seventeen_sources_of_the_readme_are_the_measured_ones():
     assert "GALA moves less on 9 of 9" in (ROOT / "results/dynamics/table.md").read_text(encoding="utf-8")
 
 
+def test_poisoned_sources_of_the_readme_are_the_measured_ones():
+    records = json.loads((ROOT / "results/poison/table.json").read_text())
+    mean = {(r["row"], r["column"]): f"{r['mean']:.1f}" for r in records if r["selection"] == "last"}
+    told = {"GALA": "GALA falls", "FACT": "FACT", "source-only, pooled": "pooled source-only training"}
+    for row, words in told.items():
+        assert f"{words} from {mean[row, 'clean']} to {mean[row, 'all labels']}" in README
+
+
 def test_every_summary_behind_the_table_is_there():
     lines = (ROOT / "results/mini/runs.jsonl").read_text().splitlines()
     records = json.loads((ROOT / "results/mini/table.json").read_text())
