@@ -21,7 +21,7 @@ from galafed.benchmarks.noise import Noise, Settings
 from galafed.benchmarks.toy import Toy
 from galafed.digits.domains import EIGHTEEN
 from galafed.errors import ConfigError, DataError
-from galafed.reproduction.measurement import FILE, Measurement, Record, Unit
+from galafed.reproduction.measurement import FILE, Measurement, Record, Unit, archived
 from galafed.reproduction.timing import TimedRounds, disputed, drawn_votes, timed_run
 from galafed.runs import archive
 from galafed.studies import base
@@ -217,7 +217,10 @@ def test_the_runtime_table_has_every_system_and_no_paper_figure_for_another_netw
     assert "--set images=32" in text
     with Image.open(folder / "runtime.png") as picture:
         assert picture.width > 400
+    assert "up to 1 rounds after warm-up" in text
     assert "6 measured, 0 to do" in reproduce("runtime", tmp_path, **tiny)[0]
+    another: Any = base.study_of("runtime", tiny | {"rounds": 2})
+    assert not {unit.recipe() for unit in another.units("cpu")} & set(archived(folder))  # other rounds, other numbers
 
 
 def test_the_papers_seconds_stand_beside_those_of_its_network(tmp_path: Path) -> None:

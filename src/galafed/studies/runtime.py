@@ -66,6 +66,9 @@ class RuntimeStudy(Measurement):
             "precision": "bfloat16" if device == "cuda" else "float32",
             "device": device,
         }
+        # Told only where they are not the usual ones: what was measured before they were part of a recipe has one too.
+        usual = {"rounds": Settings.rounds, "seconds": Settings.seconds}
+        common |= {key: getattr(mine, key) for key, value in usual.items() if getattr(mine, key) != value}
         return [
             Unit(f"{row}, {count} sources", {"row": row, "sources": count, **common})
             for count in mine.sources
@@ -79,7 +82,7 @@ class RuntimeStudy(Measurement):
         from galafed.reproduction.timing import TimedRounds, timed_run
 
         mine: Settings = self.settings
-        values = dict(unit.settings)
+        values = {key: value for key, value in unit.settings.items() if key not in ("rounds", "seconds")}
         row, count, kind = values.pop("row"), values.pop("sources"), values.pop("device")
         torch.set_num_threads(1)
         if kind == "cuda":
@@ -106,7 +109,8 @@ class RuntimeStudy(Measurement):
         intro = (
             f"Made by `{command}` at commit {records[-1]['commit']} on {machines(records)}: engine "
             f"`{settings['engine']}`, {settings['precision']}, `{settings['network']}`, domains of "
-            f"{settings['images']} random images, the median of up to three rounds after warm-up."
+            f"{settings['images']} random images, the median of up to {settings.get('rounds', Settings.rounds)} rounds "
+            "after warm-up."
         )
         caution = (
             "**Ours and the paper's do not measure the same.** The paper's seconds are those of the slowest client "
