@@ -35,10 +35,10 @@ class DigitFiveStudy(AccuracyStudy):
         "comes from KD3A's authors, whose predictors are linear. With their network it is within 1 point of that row "
         "on mnist and mnistm in the same 40 rounds, above it on svhn and below it on syn "
         "([digit-five-cut](../digit-five-cut/table.md)); KD3A's authors have 100.",
-        "SHOT": "Accuracy falls from the second round on where the first is low (SVHN, SYN). We think that the cut is "
+        "SHOT": "Accuracy falls from the second round on where the first is low (SVHN, SYN). The cut may be "
         "why: the predictor, which stays frozen, holds nearly all weights of this network, where SHOT's holds one "
-        "layer, and the paper's row comes from KD3A's authors, with another network; that is not measured yet. 16 of "
-        "31 rounds.",
+        "layer, and the paper's row comes from KD3A's authors, with another network; that is not measured yet, and on "
+        "mini a linear predictor hardly helps it ([mini-cut](../mini-cut/table.md)). 16 of 31 rounds.",
         "FACT": "SYN is regenerated, and the oracle is lower on it too; on USPS the oracle explains most of the gap. "
         "The paper has 500 rounds.",
         "GALA": "SYN is regenerated, and the oracle is lower on it too; on USPS the oracle explains more than half of "
