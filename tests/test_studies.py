@@ -517,9 +517,11 @@ def test_columns_can_be_worked_on_alone(tmp_path: Path, tiny: None) -> None:
 
 
 def test_cells_are_run_again_with_another_seed_beside_what_was_measured(tmp_path: Path, tiny: None) -> None:
+    desk = base.Desk(out=tmp_path / "out", work=tmp_path / "work", minutes=0, jobs=1, place={}, say=lambda text: None)
+    with pytest.raises(ConfigError, match="nothing of that was measured yet"):
+        checking.check(TinyStudy(), 5, desk)
     carry_out(tmp_path)
     before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
-    desk = base.Desk(out=tmp_path / "out", work=tmp_path / "work", minutes=0, jobs=1, place={}, say=lambda text: None)
     (cell,) = checking.check(TinyStudy(), 5, desk)
     measured = [100 * found["accuracy"]["last"] for found in archive.read(tmp_path / "out" / "tiny").values()]
     assert sorted(cell.measured) == sorted(measured)

@@ -43,6 +43,10 @@ def check(study: Reproducible, seed: int, desk: Desk) -> list[Checked]:
     cells = study.cells()
     found = archive.read(desk.out / study.name) | measured_of(study, cells, desk.out)
     known = [cell for cell in study.chosen(cells, desk) if archive.recipe(cell.run) in found]
+    if not known:
+        raise ConfigError(
+            f"nothing of that was measured yet, so there is nothing to check: gala reproduce {study.name}"
+        )
     # One run for each place in the table, however many seeds that has.
     again = {(cell.row, cell.column): dataclasses.replace(cell.run, seed=seed) for cell in known}
     desk.say(f"{study.title}: {len(again)} cells were measured and are run with seed {seed}")
