@@ -59,7 +59,7 @@ def write_table(
         for selection in SELECTIONS
     ]
     intro = (
-        f"Made by `{made['command']}` at commit {made['commit']} from {len(done)} runs, one thread each, on "
+        f"Made by `{made['command']}` at commit {made['commit']} from {len(done)} runs on "
         f"{machines(summary for _, _, summary in done)}. Test accuracy in %, mean ± standard deviation (ddof 0) over "
         f"seeds. {about}{_origins(done)}"
     )

@@ -35,12 +35,15 @@ class FactDropsStudy(FigureStudy):
 
     def draw(self, axes: Axes, column: str, done: Done) -> None:
         axes.set_ylabel("change of accuracy, points", fontsize=8)
-        axes.margins(y=0.55)  # room for names above and below
+        axes.margins(y=0.2)  # room for numbers above and below
         for change in self._changes(done):
             axes.bar(change["round"], change["points"], width=1.0, color="C0")
-        for change in _extremes(self._changes(done)):
+        names = []
+        for number, change in enumerate(_extremes(self._changes(done)), start=1):
             place, side = (change["round"], change["points"]), "bottom" if change["points"] > 0 else "top"
-            axes.annotate(" + ".join(change["pair"]), place, fontsize=5, rotation=90, ha="center", va=side)
+            axes.annotate(str(number), place, fontsize=6, ha="center", va=side)
+            names.append(f"{number}  {' + '.join(change['pair'])}  {change['points']:+.1f}")
+        axes.text(0.97, 0.96, "\n".join(names), fontsize=6, ha="right", va="top", transform=axes.transAxes)
 
     def records(self, done: Done) -> Sequence[Mapping[str, Any]]:
         return self._changes(done)
