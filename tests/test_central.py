@@ -27,7 +27,15 @@ STREAM = (7, "round", 0, "t", "pooled")
 SOURCES, TARGET = ("a", "b", "c"), "t"
 DOMAINS = (*SOURCES, TARGET)
 LR = 0.05
-SGD = {"lr": LR, "momentum": 0.0, "weight_decay": 0.0, "persistent": False, "batch_size": 64, "epochs": 1}
+SGD = {
+    "lr": LR,
+    "momentum": 0.0,
+    "weight_decay": 0.0,
+    "persistent": False,
+    "extractor_rate": 1.0,
+    "batch_size": 64,
+    "epochs": 1,
+}
 CE = nn.functional.cross_entropy
 BCE = nn.functional.binary_cross_entropy_with_logits
 

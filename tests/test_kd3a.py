@@ -157,7 +157,15 @@ def test_weighted_vote_is_the_argmax_of_the_mixture() -> None:
 
 def test_without_any_kept_image_the_target_learns_nothing_but_decays() -> None:
     task = distill(
-        mixup=0.0, lr=0.1, momentum=0.0, weight_decay=0.0, persistent=False, batch_size=8, epochs=1, hold="x"
+        mixup=0.0,
+        lr=0.1,
+        momentum=0.0,
+        weight_decay=0.0,
+        persistent=False,
+        extractor_rate=1.0,
+        batch_size=8,
+        epochs=1,
+        hold="x",
     )
     place, data = bench(), some_images(8)
     from galafed.loops import fit

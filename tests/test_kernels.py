@@ -308,7 +308,15 @@ def test_narrow_product(rows: int, inputs: int, outputs: int, frozen: bool) -> N
 
 @pytest.mark.parametrize(("rows", "classes"), [(70, 10), (5, 3), (64, 4)])
 def test_losses_of_many_clients_are_those_of_each(rows: int, classes: int) -> None:
-    sgd = {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.0, "persistent": False, "batch_size": 8, "epochs": 1}
+    sgd = {
+        "lr": 0.1,
+        "momentum": 0.9,
+        "weight_decay": 0.0,
+        "persistent": False,
+        "extractor_rate": 1.0,
+        "batch_size": 8,
+        "epochs": 1,
+    }
     entropy = train(**sgd, mixup=0.0).work.steps[0]
     apart = align(groups=[{"1": 1.0}, {"2": 1.0}], scale=0.3, dropout=True, **sgd).work.steps[0]
     outputs = {name: draw(2, rows, classes, seed=k) for k, name in enumerate(["logits", *apart.outputs])}
@@ -324,6 +332,14 @@ def test_losses_of_many_clients_are_those_of_each(rows: int, classes: int) -> No
 
 
 def test_a_loss_without_a_kernel_has_no_twin() -> None:
-    sgd = {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.0, "persistent": False, "batch_size": 8, "epochs": 1}
+    sgd = {
+        "lr": 0.1,
+        "momentum": 0.9,
+        "weight_decay": 0.0,
+        "persistent": False,
+        "extractor_rate": 1.0,
+        "batch_size": 8,
+        "epochs": 1,
+    }
     groups = [{"1": 0.5, "2": 0.5}, {"3": 1.0}]
     assert twin_of(align(groups=groups, scale=0.3, dropout=True, **sgd).work.steps[0]) is None

@@ -25,6 +25,7 @@ SGD: dict[str, Any] = {
     "momentum": 0.9,
     "weight_decay": 5e-4,
     "persistent": False,
+    "extractor_rate": 1.0,
     "batch_size": 8,
     "epochs": 1,
 }

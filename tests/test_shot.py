@@ -31,7 +31,8 @@ from test_algorithms import SOURCES, TARGET, Played, assert_close, parameters, p
 
 FAST = {"source_epochs": 2}
 SGD: dict[str, Any] = {
-    "lr": 0.05, "momentum": 0.0, "weight_decay": 0.0, "persistent": False, "batch_size": 16, "epochs": 1,
+    "lr": 0.05, "momentum": 0.0, "weight_decay": 0.0, "persistent": False, "extractor_rate": 1.0,
+    "batch_size": 16, "epochs": 1,
 }  # fmt: skip
 
 
@@ -149,7 +150,7 @@ def test_adaptation_moves_extractors_alone_by_the_loss_of_each_model() -> None:
     for label in (first_means, better_means, nearest_means):
         ask(client, label(models=names), states)
     whole = SGD | {"batch_size": 64}
-    task = adapt_extractors(models=names, pseudo_weight=0.3, extractor_rate=0.5, hold="x", **whole)
+    task = adapt_extractors(models=names, pseudo_weight=0.3, hold="x", **whole | {"extractor_rate": 0.5})
     reply = ask(client, task, states)
     assert set(reply.parts) == {"extractor:a", "extractor:b", "statistics:a", "statistics:b"}
     for name in names:

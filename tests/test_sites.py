@@ -231,6 +231,7 @@ SGD: dict[str, Any] = {
     "momentum": 0.9,
     "weight_decay": 0.0,
     "persistent": True,
+    "extractor_rate": 1.0,
     "batch_size": 16,
     "epochs": 1,
 }

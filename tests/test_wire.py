@@ -86,6 +86,7 @@ def sgd() -> dict[str, Any]:
         "momentum": 0.9,
         "weight_decay": 0.1 + 0.2,
         "persistent": False,
+        "extractor_rate": 1.0,
         "batch_size": 8,
         "epochs": 1,
     }

@@ -67,6 +67,8 @@ class Training:
     decay: float = 0.75
     persistent_momentum: bool = False
     """Carry each client's momentum from phase to phase and round to round, as FACT's code does, or start anew."""
+    extractor_rate: float = 1.0
+    """Factor on the learning rate of extractors: below 1 for pretrained ones, which have less to learn."""
     mixup: float = 0.0
     """Mix pairs of labelled images and their labels with a share drawn from Beta(mixup, mixup); 0 mixes none."""
     bn_variance: Literal["linear", "mixture"] = "linear"
@@ -80,6 +82,7 @@ class Training:
         at_least("epochs", self.epochs, 1)
         at_least("mixup", self.mixup, 0)
         positive("decay", self.decay)
+        positive("extractor_rate", self.extractor_rate)
 
     def rate(self, number: int, rounds: int) -> float:
         """The learning rate of round `number` (from 0) of `rounds`."""
@@ -96,6 +99,7 @@ class Training:
             "momentum": self.momentum,
             "weight_decay": self.weight_decay,
             "persistent": self.persistent_momentum,
+            "extractor_rate": self.extractor_rate,
             "batch_size": self.batch_size,
             "epochs": self.epochs,
         }
@@ -177,12 +181,7 @@ class Run:
         if poison["sources"]:  # else a run is what it was before there was poison, down to its name
             values["poison"] = poison | {"sources": list(poison["sources"])}
         values |= {name: table for name, table in tables.items() if table}
-        for dotted, usual in LATER.items():
-            table, _, key = dotted.rpartition(".")
-            place = values.get(table, {}) if table else values
-            if place.get(key) == usual:
-                del place[key]
-        return values
+        return _without(values, LATER)
 
     def hash(self) -> str:
         """A fingerprint of the whole configuration."""
@@ -202,8 +201,12 @@ LATER: Mapping[str, Any] = {
     "participation_by": "uniform",
     "federation": "",
     "fact.train_all": False,
+    "training.extractor_rate": 1.0,
 }
 """Settings that came after the first runs; with these values a run is what it was before, down to its name."""
+
+FORMER: Mapping[str, Any] = {"shot.extractor_rate": 1.0, "sfda.extractor_rate": 1.0}
+"""Settings that are no more; with these values a configuration of old means what it would mean without them."""
 
 TABLES = ("settings", "benchmark_settings")
 
@@ -215,6 +218,7 @@ def resolve(values: Mapping[str, Any]) -> Run:
     from galafed.engines.base import engines
     from galafed.networks import names as network_names
 
+    values = _without(values, FORMER)
     fields = {field.name for field in dataclasses.fields(Run)} - {*TABLES}
     algorithm_name = _text(values, "algorithm", "gala")
     _known("algorithm", algorithm_name, algorithms.names())
@@ -269,6 +273,17 @@ def resolve(values: Mapping[str, Any]) -> Run:
             "source, or take the engine 'serial'"
         )
     return dataclasses.replace(run, target=target, sources=sources, network=network)
+
+
+def _without(values: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Values but for these settings, by dotted key, where they are as told."""
+    left = {key: dict(value) if isinstance(value, Mapping) else value for key, value in values.items()}
+    for dotted, usual in settings.items():
+        table, _, key = dotted.rpartition(".")
+        place = left.get(table) if table else left
+        if isinstance(place, dict) and key in place and place[key] == usual:
+            del place[key]
+    return left
 
 
 def _with_defaults(values: Mapping[str, Any], defaults: Mapping[str, Any], keys: set[str]) -> dict[str, Any]:

@@ -146,7 +146,6 @@ def adapt_extractors(
     *,
     models: Sequence[str],
     pseudo_weight: float,
-    extractor_rate: float,
     hold: str,
     **sgd: Unpack[Descent],
 ) -> Fit:
@@ -173,7 +172,6 @@ def adapt_extractors(
         labelled=False,
         modes={part("predictor", model): frozen for model in models},
         rows=tuple(f"label {model}" for model in models),
-        rates=dict.fromkeys(extractors, extractor_rate),
         finish=finish,
         schema=lambda network: {
             name: network.schema(name)

@@ -312,7 +312,7 @@ def copy_of(state: Mapping[str, Tensor]) -> State:
 def _optimiser(work: Fit, name: str, module: nn.Module, momentum: State | None) -> torch.optim.SGD:
     settings = work.optimiser
     module.requires_grad_(True)
-    rate = settings.lr * work.rates.get(name, 1.0)
+    rate = settings.lr * work.rate(name)
     optimiser = torch.optim.SGD(
         module.parameters(), lr=rate, momentum=settings.momentum, weight_decay=settings.weight_decay
     )

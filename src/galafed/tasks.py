@@ -121,7 +121,6 @@ def train(
     *,
     mixup: float = 0.0,
     smoothing: float = 0.0,
-    extractor_rate: float = 1.0,
     repeat: int = 0,
     send: Sequence[str] = ("extractor",),
     hold: str | None = None,
@@ -143,7 +142,6 @@ def train(
     both = ("extractor", "predictor")
     return Fit(
         steps=(Step(outputs=CLASSIFY, loss=smoothed(smoothing), update=both),),
-        rates={"extractor": extractor_rate},
         repeat=repeat,
         recall=both if repeat else (),
         **descent(sgd),

@@ -111,6 +111,8 @@ class Sgd:
     momentum: float = 0.9
     weight_decay: float = 5e-4
     persistent: bool = False
+    extractor_rate: float = 1.0
+    """Factor on the learning rate of extractors, which may know more than predictors from the start."""
 
 
 class Descent(TypedDict):
@@ -120,6 +122,7 @@ class Descent(TypedDict):
     momentum: float
     weight_decay: float
     persistent: bool
+    extractor_rate: float
     batch_size: int
     epochs: int
 
@@ -129,7 +132,11 @@ def descent(sgd: Descent) -> dict[str, Any]:
     if sgd.keys() != Descent.__annotations__.keys():
         raise TypeError(f"got {', '.join(sorted(sgd))}; training takes {', '.join(Descent.__annotations__)}")
     optimiser = Sgd(
-        lr=sgd["lr"], momentum=sgd["momentum"], weight_decay=sgd["weight_decay"], persistent=sgd["persistent"]
+        lr=sgd["lr"],
+        momentum=sgd["momentum"],
+        weight_decay=sgd["weight_decay"],
+        persistent=sgd["persistent"],
+        extractor_rate=sgd["extractor_rate"],
     )
     return {"optimiser": optimiser, "batch_size": sgd["batch_size"], "epochs": sgd["epochs"]}
 
@@ -175,7 +182,7 @@ class Fit:
     rows: tuple[str, ...] = ()
     """What the losses need of what a `Sweep` of this round left at the client."""
     rates: Mapping[str, float] = field(default_factory=dict)
-    """Factors on the learning rate of single modules."""
+    """Factors on the learning rate of single modules; of those not named here `rate` tells."""
     repeat: int = 0
     """How often this task was asked for before in this round: each time draws other batches."""
     modes: Mapping[str, Mode] = field(default_factory=dict)
@@ -197,6 +204,11 @@ class Fit:
     def streams(self) -> tuple[str, ...]:
         """Every stream any step needs, in order of first use."""
         return _streams(self._paths)
+
+    def rate(self, module: str) -> float:
+        """The factor on the learning rate of a module."""
+        usual = self.optimiser.extractor_rate if module.startswith(("extractor", "norms:extractor")) else 1.0
+        return self.rates.get(module, usual)
 
     @property
     def _paths(self) -> list[Path]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from galafed.algorithms.base import Algorithm, Outcome, algorithms
-from galafed.config import Training, at_least, fraction, positive
+from galafed.config import Training, at_least, fraction
 from galafed.hypothesis_transfer import adapt_extractors, better_means, first_means, nearest_means, part
 from galafed.messages import Replies
 from galafed.model import Model
@@ -32,25 +32,22 @@ class Settings:
     """Label smoothing in the training of the sources."""
     pseudo_weight: float = 0.1
     """β: weight of the pseudo-labels beside the information loss; 0.3 for photographs."""
-    extractor_rate: float = 1.0
-    """Factor on the learning rate of a pretrained extractor."""
 
     def __post_init__(self) -> None:
         at_least("source_epochs", self.source_epochs, 1)
         fraction("smoothing", self.smoothing)
         at_least("pseudo_weight", self.pseudo_weight, 0)
-        positive("extractor_rate", self.extractor_rate)
 
 
 def recommended_for(name: str) -> dict[str, dict[str, Any]]:
     """SHOT's published hyper-parameters, for the settings of the algorithm of this name."""
     common = {"training.lr": 0.01, "training.batch_size": 64, "training.weight_decay": 1e-3}
     inverse = {"training.schedule": "inverse", "training.decay": 0.75, "training.mixup": 0.0}
-    photographs = {"source_epochs": 100, "pseudo_weight": 0.3, "extractor_rate": 0.1}
+    photographs = {"training.extractor_rate": 0.1, f"{name}.source_epochs": 100, f"{name}.pseudo_weight": 0.3}
     return {
         "digits": {"rounds": 31, **common, **inverse},
         "mini": {"rounds": 16},
-        "office": {"rounds": 16, **common, **inverse, **{f"{name}.{key}": v for key, v in photographs.items()}},
+        "office": {"rounds": 16, **common, **inverse, **photographs},
     }
 
 
@@ -62,13 +59,7 @@ def train_alone(fed: Federation, model: Model, training: Training, my: Settings,
         last = epoch == my.source_epochs - 1
         arguments = training.sgd(epoch, my.source_epochs) | {"epochs": 1, "mixup": training.mixup, "repeat": epoch}
         sent = ("extractor", "predictor") if last else ()
-        task = train(
-            smoothing=my.smoothing,
-            extractor_rate=my.extractor_rate,
-            send=sent,
-            hold=hold if last else None,
-            **arguments,
-        )
+        task = train(smoothing=my.smoothing, send=sent, hold=hold if last else None, **arguments)
         replies = fed.ask(members, task, {} if epoch else model)
         members = replies.names
     return replies
@@ -81,9 +72,7 @@ def adapt(
     for label in (first_means, better_means, nearest_means):
         fed.ask(fed.target, label(models=list(models)), model)
     hold = f"t{fed.round + 1}"
-    task = adapt_extractors(
-        models=list(models), pseudo_weight=my.pseudo_weight, extractor_rate=my.extractor_rate, hold=hold, **sgd
-    )
+    task = adapt_extractors(models=list(models), pseudo_weight=my.pseudo_weight, hold=hold, **sgd)
     moved = fed.ask(fed.target, task, model)
     parts = dict(model.parts)
     for model_name in models:

@@ -70,7 +70,7 @@ class Lane:
         updated = dict.fromkeys(name for step in work.steps for name in step.update)
         self._rates = {
             factor: torch.zeros((), dtype=bench.dtype, device=device)
-            for factor in {work.rates.get(name, 1.0) for name in updated}
+            for factor in {work.rate(name) for name in updated}
         }
         self._alone = alone(bench, n)
         self._dropouts = {name: list(dropouts(self._modules[name])) for name in random}
@@ -166,7 +166,7 @@ class Lane:
         """The step of the layers whose gradients are formed in the same pass."""
         for name, layer, momentum in self._low:
             if name in step.update and layer.pending:
-                layer.descend(momentum, self._rates[self._work.rates.get(name, 1.0)], self._work.optimiser)
+                layer.descend(momentum, self._rates[self._work.rate(name)], self._work.optimiser)
 
     def _settle(self) -> None:
         for _, layer, _ in self._low:
@@ -178,7 +178,7 @@ class Lane:
         for name in step.update:
             own = stacks[name].view(start, stop)
             for key, parameter in self._modules[name].named_parameters():
-                descent.add(parameter, own(stacks[name].momentum[key]), self._work.rates.get(name, 1.0))
+                descent.add(parameter, own(stacks[name].momentum[key]), self._work.rate(name))
         return descent
 
 
