@@ -496,7 +496,13 @@ def test_single_source_is_cut_into_two_clients() -> None:
 
 @pytest.mark.parametrize(
     "training",
-    [{"bn_variance": "mixture"}, {"persistent_momentum": True}, {"epochs": 2}, {"schedule": "constant"}],
+    [
+        {"bn_variance": "mixture"},
+        {"persistent_momentum": True},
+        {"extractor_rate": 0.25},
+        {"epochs": 2},
+        {"schedule": "constant"},
+    ],
 )
 @pytest.mark.parametrize("name", ["gala", "fact"])
 def test_training_switches_change_the_result(name: str, training: dict[str, Any]) -> None:

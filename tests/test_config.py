@@ -193,6 +193,8 @@ def test_a_whole_number_is_a_number() -> None:
         ({"training": {"batch_size": 1}}, "training.batch_size"),
         ({"training": {"epochs": 0}}, "training.epochs"),
         ({"training": {"decay": 0}}, "training.decay"),
+        ({"training": {"extractor_rate": 0}}, "training.extractor_rate"),
+        ({"training": {"extractor_rate": -0.5}}, "training.extractor_rate"),
         ({"algorithm": "fact", "fact": {"idd_scale": 0}}, "fact.idd_scale"),
         ({"gala": {"igd_scale": -1}}, "gala.igd_scale"),
         ({"rounds": 0}, "rounds"),
@@ -442,3 +444,32 @@ def test_a_setting_that_came_later_does_not_rename_the_runs_before_it() -> None:
     changed = resolve({**before["config"], "fact": {"train_all": True}})
     assert changed.to_dict()["fact"]["train_all"] is True
     assert changed.hash() != before["config_hash"]
+
+
+def test_extractor_rate_is_told_only_where_it_changes_something() -> None:
+    usual, slow = (resolve(TOY | {"training": {"extractor_rate": rate}}) for rate in (1.0, 0.5))
+    assert "extractor_rate" not in usual.to_dict()["training"]
+    assert usual.hash() == resolve(TOY).hash()
+    assert slow.to_dict()["training"]["extractor_rate"] == 0.5
+    assert slow.hash() != usual.hash()
+
+
+@pytest.mark.parametrize("algorithm", ["shot", "sfda"])
+@pytest.mark.parametrize("rate", [1.0, 0.5])
+def test_a_setting_under_its_former_name_means_what_it_meant(algorithm: str, rate: float) -> None:
+    old = with_value(algorithm, f"{algorithm}.extractor_rate", rate)
+    run = resolve(old)
+    assert run == resolve(with_value(algorithm, "training.extractor_rate", rate))
+    assert old == with_value(algorithm, f"{algorithm}.extractor_rate", rate)  # as it was given
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.1, 0.5])
+def test_a_configuration_survives_where_a_method_recommends_another_value(rate: float) -> None:
+    run = resolve({"algorithm": "shot", "benchmark": "office-caltech10", "training": {"extractor_rate": rate}})
+    assert resolve(run.to_dict()) == run
+
+
+@pytest.mark.parametrize("algorithm", ["shot", "sfda"])
+@pytest.mark.parametrize(("benchmark", "rate"), [("office-caltech10", 0.1), ("digit-five", 1.0)])
+def test_shot_slows_pretrained_extractors_down(algorithm: str, benchmark: str, rate: float) -> None:
+    assert resolve({"algorithm": algorithm, "benchmark": benchmark}).training.extractor_rate == rate

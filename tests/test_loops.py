@@ -193,6 +193,31 @@ def test_training_moves_both_parts() -> None:
         assert not same(statistics(fitted.states[part]), statistics(states[part]))
 
 
+def test_extractor_rate_scales_the_step_of_the_extractor_alone() -> None:
+    bench, data, one_batch = bench_of(), images(), SGD | {"momentum": 0.0, "batch_size": 20}
+    states = initial(bench)
+    slow, usual = (
+        run(train(**one_batch | {"extractor_rate": rate}), bench, data, states).states for rate in (0.25, 1.0)
+    )
+    for name, start in parameters(states["extractor"]).items():
+        quarter = start.lerp(usual["extractor"][name], 0.25)
+        torch.testing.assert_close(slow["extractor"][name], quarter, rtol=1e-6, atol=1e-7)
+    assert not same(slow["extractor"], usual["extractor"])
+    assert same(slow["predictor"], usual["predictor"])
+
+
+def test_rates_of_single_modules_win_over_that_of_extractors() -> None:
+    work = train(**SGD | {"extractor_rate": 0.25}).work
+    assert isinstance(work, Fit)
+    extractors = ("extractor", "extractor:svhn", "norms:extractor:svhn")
+    others = ("predictor", "predictor:1", "norms:predictor:svhn", "discriminator:x")
+    assert [work.rate(module) for module in extractors] == [0.25] * 3
+    assert [work.rate(module) for module in others] == [1.0] * 4
+    special = Fit(**vars(work) | {"rates": {"extractor": 0.5, "discriminator:x": 0.1}})
+    assert [special.rate(module) for module in extractors] == [0.5, 0.25, 0.25]
+    assert [special.rate(module) for module in others] == [1.0, 1.0, 1.0, 0.1]
+
+
 def test_fit_leaves_the_states_it_was_given_alone() -> None:
     bench = bench_of()
     states = initial(bench)

@@ -125,6 +125,7 @@ def test_stacked_equals_serial(algorithm: str, at_once: int) -> None:
         {"mixup": 0.5, "at_once": 1},
         {"epochs": 2},
         {"persistent_momentum": True},
+        {"extractor_rate": 0.25},
         {"momentum": 0.0, "weight_decay": 0.0},
         {"batch_size": 64},
         {"settings": {"group_predictors": "outputs", "igd_dropout": False}},

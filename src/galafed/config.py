@@ -181,7 +181,22 @@ class Run:
         if poison["sources"]:  # else a run is what it was before there was poison, down to its name
             values["poison"] = poison | {"sources": list(poison["sources"])}
         values |= {name: table for name, table in tables.items() if table}
-        return _without(values, LATER)
+        for dotted, usual in LATER.items():
+            table, _, key = dotted.rpartition(".")
+            place = values.get(table, {}) if table else values
+            if place.get(key) == usual and not self._recommends(dotted):  # else absent would mean recommended
+                del place[key]
+        return values
+
+    def _recommends(self, dotted: str) -> bool:
+        """Whether the method has a value of its own for a setting on benchmarks of this family."""
+        from galafed.algorithms.base import algorithms
+        from galafed.benchmarks.base import benchmarks
+
+        known = self.algorithm in algorithms.names() and self.benchmark in benchmarks.names()
+        return known and dotted in algorithms.get(self.algorithm).recommended.get(
+            benchmarks.get(self.benchmark).family, {}
+        )
 
     def hash(self) -> str:
         """A fingerprint of the whole configuration."""
@@ -205,8 +220,8 @@ LATER: Mapping[str, Any] = {
 }
 """Settings that came after the first runs; with these values a run is what it was before, down to its name."""
 
-FORMER: Mapping[str, Any] = {"shot.extractor_rate": 1.0, "sfda.extractor_rate": 1.0}
-"""Settings that are no more; with these values a configuration of old means what it would mean without them."""
+MOVED = {f"{name}.extractor_rate": "training.extractor_rate" for name in ("shot", "sfda")}
+"""Settings by the names they had, with those they have now: configurations of old mean what they meant."""
 
 TABLES = ("settings", "benchmark_settings")
 
@@ -218,7 +233,7 @@ def resolve(values: Mapping[str, Any]) -> Run:
     from galafed.engines.base import engines
     from galafed.networks import names as network_names
 
-    values = _without(values, FORMER)
+    values = _with_moved(values)
     fields = {field.name for field in dataclasses.fields(Run)} - {*TABLES}
     algorithm_name = _text(values, "algorithm", "gala")
     _known("algorithm", algorithm_name, algorithms.names())
@@ -275,15 +290,15 @@ def resolve(values: Mapping[str, Any]) -> Run:
     return dataclasses.replace(run, target=target, sources=sources, network=network)
 
 
-def _without(values: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Values but for these settings, by dotted key, where they are as told."""
-    left = {key: dict(value) if isinstance(value, Mapping) else value for key, value in values.items()}
-    for dotted, usual in settings.items():
-        table, _, key = dotted.rpartition(".")
-        place = left.get(table) if table else left
-        if isinstance(place, dict) and key in place and place[key] == usual:
-            del place[key]
-    return left
+def _with_moved(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values with settings under their present names."""
+    found = {key: dict(value) if isinstance(value, Mapping) else value for key, value in values.items()}
+    for old, new in MOVED.items():
+        (table, key), (to, name) = old.split("."), new.split(".")
+        place, goal = found.get(table), found.get(to, {})
+        if isinstance(place, dict) and key in place and isinstance(goal, dict):
+            found[to] = {name: place.pop(key), **goal}
+    return found
 
 
 def _with_defaults(values: Mapping[str, Any], defaults: Mapping[str, Any], keys: set[str]) -> dict[str, Any]:
