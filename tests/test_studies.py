@@ -21,7 +21,6 @@ from galafed.registry import unknown
 from galafed.report.accuracy_table import write_table
 from galafed.report.tables import checked_table
 from galafed.reproduction import checking, figure, published
-from galafed.reproduction.accuracy import last_rounds
 from galafed.reproduction.figure import FigureStudy
 from galafed.runs import archive, sharing
 from galafed.runs import checkpoint as checkpoints
@@ -384,25 +383,24 @@ def test_tables_of_the_papers_figures_have_a_picture(name: str, tmp_path: Path) 
 
 def _claims(name: str, accuracy: Callable[[str, str], float]) -> list[str]:
     study = studies.get(name)()
-    return list(study.claims(last_rounds(_done(study, accuracy))))
+    return list(study.claims(_done(study, accuracy)))
 
 
 def test_what_the_paper_says_of_its_ablation_is_held_against_the_numbers() -> None:
-    as_told = {"IGD, no weighting": 0.5, "IGD, MDMGB": 0.52, "no IGD, MDMGB+": 0.3, "control: GALA, larger step": 0.1}
-    igd, weighting, crucial, alone, old, *collapsed = _claims("ablation", lambda row, column: as_told.get(row, 0.9))
+    as_told = {"IGD, no weighting": 0.5, "IGD, MDMGB": 0.52, "no IGD, MDMGB+": 0.3}
+    igd, weighting, crucial, alone, old = _claims("ablation", lambda row, column: as_told.get(row, 0.9))
     assert "+60.0 points: confirmed" in igd
     assert "+40.0 points: confirmed" in weighting
     assert "90.0 with it and 50.0 without weighting: confirmed. Without IGD it is 30.0 and 90.0" in crucial
     assert "it has 50.0, -40.0 points against no IGD after as many rounds: confirmed" in alone
     assert "+2.0 points: confirmed" in old
-    assert collapsed == [f"Ours: GALA, larger step collapses on {target} (10.0)." for target in ("mnistm", "svhnxs")]
     level = _claims("ablation", lambda row, column: 0.9)
     assert sum("too little for one seed" in claim for claim in level) == 4
     assert level[4].endswith("+0.0 points: confirmed.")
     harmed = _claims("ablation", lambda row, column: 0.4 if row == "IGD, MDMGB" else 0.9)
     assert harmed[4].endswith("-50.0 points: it does harm.")
     study = studies.get("ablation")()
-    assert not list(study.claims(last_rounds(_done(study, lambda row, column: 0.9)[:1])))  # too little to say it
+    assert not list(study.claims(_done(study, lambda row, column: 0.9)[:1]))  # too little to say it
 
 
 def test_what_the_paper_says_of_tau_is_held_against_the_numbers() -> None:
@@ -418,8 +416,28 @@ def test_what_the_paper_says_of_more_sources_is_held_against_the_numbers() -> No
 
     grown, ahead = _claims("source-count", accuracy)
     assert "from 4 to 17 sources mnist +26.0, mnistm +26.0" in grown
-    assert grown.endswith(": 5 of 5.")
-    assert "in 5 of 25 cells; not on mnist, 4 sources -22.0" in ahead
+    assert grown.endswith(": 5 of 5. FACT: mnist +0.0, mnistm +0.0, svhn +0.0, syn +0.0, usps +0.0.")
+    assert "in 5 of 25 cells; behind on mnist, 4 sources -22.0" in ahead
+    level, same = _claims("source-count", lambda row, column: 0.9 if row == "FACT" else 0.9004)
+    assert ": 0 of 5." in level  # what is told as +0.0 is no gain
+    assert "in 0 of 25 cells; level on mnist, 4 sources" in same
+
+
+def test_a_run_that_says_the_same_of_every_image_is_told_with_the_weights_it_had() -> None:
+    study = studies.get("temperature")()
+    cell = next(cell for cell in study.cells() if cell.row == "τ = 3")
+    weights = {"synxs": [0.4, 0.8, 0.9, 0.1], "usps": [0.6, 0.2, 0.1, 0.9]}
+    kept = {"accuracy": [0.2] * 4, "information": [0.01, 0.3, 0.04, 0.0], "relevance": weights}
+    done = [(cell, summary(0.2) | {"kept": kept})]
+    assert list(study.claims(done)) == [
+        f"Ours: *τ = 3* collapses on {cell.column} (20.0): from round 3 on it says nearly the same of every image "
+        "(less than 0.05 nats of information); by then synxs alone had had 90% of the weight."
+    ]
+    balanced = {"relevance": {"synxs": [0.5] * 4, "usps": [0.5] * 4}}
+    (claim,) = study.claims([(cell, summary(0.2) | {"kept": kept | balanced})])
+    assert claim.endswith("of information).")
+    for fine in ([0.01, 0.3, 0.04, 0.2], [None] * 4, []):
+        assert not list(study.claims([(cell, summary(0.2) | {"kept": kept | {"information": fine}})]))
 
 
 def test_curves_tell_who_gets_there_first_and_who_moves(tmp_path: Path) -> None:

@@ -88,8 +88,8 @@ class AccuracyStudy(Study):
         """What is said above the table."""
         return self.about
 
-    def claims(self, last: Means) -> Iterable[str]:
-        """What the paper says of its figure, each sentence with the accuracies of last rounds that speak of it."""
+    def claims(self, done: Done) -> Iterable[str]:
+        """What the paper says of its figure, each sentence with the measurements that speak of it."""
         return ()
 
     def pictures(self, done: Done) -> Mapping[str, bytes]:
@@ -109,7 +109,7 @@ class AccuracyStudy(Study):
             paper=self.published,
             reasons=self.reasons,
             reference=self.reference,
-            claims=list(self.claims(last_rounds(done))),
+            claims=list(self.claims(done)),
             pictures=list(pictures),
             bounded=self.bounded,
         )

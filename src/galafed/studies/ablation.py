@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from galafed.reproduction.accuracy import AccuracyStudy, Done, Means, Values
+from galafed.reproduction.accuracy import AccuracyStudy, Done, Values, last_rounds
+from galafed.reproduction.collapse import collapses
 from galafed.reproduction.curves import draw_curves
 from galafed.reproduction.figure import picture
 from galafed.studies.base import studies
@@ -20,9 +21,6 @@ UNIFORM, MDMGB, NO_IGD, NEITHER = "IGD, no weighting", "IGD, MDMGB", "no IGD, MD
 CONTROL = "control: "
 CLEAR = 5
 """A difference of fewer points is not called one."""
-
-COLLAPSED = 25
-"""Percent of ten classes below which a model has learned next to nothing."""
 
 SMALLER = math.sqrt(17 / 2)
 """IGD of two groups of M heads is about √M times smaller than IDD of two heads: a smaller step, apart from all else."""
@@ -55,7 +53,8 @@ class AblationStudy(AccuracyStudy):
     def columns(self) -> Mapping[str, Values]:
         return {target: {"benchmark": "digit-18", "target": target, "rounds": 60} for target in TARGETS}
 
-    def claims(self, last: Means) -> Iterable[str]:
+    def claims(self, done: Done) -> Iterable[str]:
+        last = last_rounds(done)
         parts = (GALA, UNIFORM, MDMGB, NO_IGD, NEITHER)
         mnistm, svhnxs = ({row: last[row, t] for row in parts if (row, t) in last} for t in TARGETS)
         if len(mnistm) == len(parts):
@@ -75,9 +74,7 @@ class AblationStudy(AccuracyStudy):
             old = svhnxs[MDMGB] - svhnxs[UNIFORM]
             verdict = "it does harm" if old < -CLEAR else "not confirmed" if old > CLEAR else "confirmed"
             yield f"*MDMGB offers almost no improvement there*: {old:+.1f} points: {verdict}."
-        for (row, target), value in last.items():
-            if row.startswith(CONTROL) and value < COLLAPSED:
-                yield f"Ours: {row.removeprefix(CONTROL)} collapses on {target} ({value:.1f})."
+        yield from collapses(done)
 
     def pictures(self, done: Done) -> Mapping[str, bytes]:
         """Accuracy over rounds, a panel for each target; controls are dashed."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from galafed.digits.domains import DIGIT_FIVE, EIGHTEEN
 from galafed.errors import ConfigError
-from galafed.reproduction.accuracy import SYSTEMS, AccuracyStudy, Done, Means, Values
+from galafed.reproduction.accuracy import SYSTEMS, AccuracyStudy, Done, Values, last_rounds
 from galafed.reproduction.figure import picture
 from galafed.reproduction.pages import signed
 from galafed.runs import archive
@@ -91,25 +91,33 @@ class SourceCountStudy(AccuracyStudy):
     def told(self) -> str:
         return f"{self.about} Added in this order: {', '.join(self.order)}."
 
-    def claims(self, last: Means) -> Iterable[str]:
+    def claims(self, done: Done) -> Iterable[str]:
+        last = last_rounds(done)
         fewest, most = min(self.settings.counts), max(self.settings.counts)
-        grown = {
-            target: last["GALA", f"{target}, {most}"] - last["GALA", f"{target}, {fewest}"]
-            for target in DIGIT_FIVE
-            if {("GALA", f"{target}, {count}") for count in (fewest, most)} <= set(last)
-        }
-        if grown:
+
+        def grown(row: str) -> dict[str, float]:
+            """By how much a system gained from the fewest sources to the most, as told, by target."""
+            ends = {t: [last.get((row, f"{t}, {count}")) for count in (fewest, most)] for t in DIGIT_FIVE}
+            return {t: round(high - low, 1) for t, (low, high) in ends.items() if low is not None and high is not None}
+
+        if gala := grown("GALA"):
             yield (
                 f"*Across all targets GALA improves with more sources*: from {fewest} to {most} sources "
-                f"{signed(grown)}: {sum(change > 0 for change in grown.values())} of {len(grown)}."
+                f"{signed(gala)}: {sum(change > 0 for change in gala.values())} of {len(gala)}. FACT: "
+                f"{signed(grown('FACT')) or 'not measured'}."
             )
         cells = [column for row, column in last if row == "GALA" and ("FACT", column) in last]
-        ahead = {f"{column} sources": last["GALA", column] - last["FACT", column] for column in cells}
-        if ahead:
-            behind = {column: gap for column, gap in ahead.items() if gap <= 0}
-            yield f"*It consistently outperforms FACT*: in {len(ahead) - len(behind)} of {len(ahead)} cells" + (
-                f"; not on {signed(behind)}." if behind else "."
-            )
+        gaps = {f"{column} sources": round(last["GALA", column] - last["FACT", column], 1) for column in cells}
+        if gaps:
+            level = [column for column, gap in gaps.items() if gap == 0]
+            behind = {column: gap for column, gap in gaps.items() if gap < 0}
+            ahead = sum(gap > 0 for gap in gaps.values())
+            told = [f"*It consistently outperforms FACT*: in {ahead} of {len(gaps)} cells"]
+            if level:
+                told.append(f"level on {', '.join(level)}")
+            if behind:
+                told.append(f"behind on {signed(behind)}")
+            yield "; ".join(told) + "."
 
     def pictures(self, done: Done) -> Mapping[str, bytes]:
         """A panel of curves for each target."""

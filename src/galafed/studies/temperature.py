@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, ClassVar
 
 from galafed.reproduction.accuracy import AccuracyStudy, Done, Means, Values, last_rounds
+from galafed.reproduction.collapse import collapses
 from galafed.reproduction.figure import picture
 from galafed.studies.base import studies
 
@@ -38,7 +39,8 @@ class TemperatureStudy(AccuracyStudy):
             for target in targets
         }
 
-    def claims(self, last: Means) -> Iterable[str]:
+    def claims(self, done: Done) -> Iterable[str]:
+        last = last_rounds(done)
         for name, targets in TARGETS.items():
             columns = [_column(target, name) for target in targets]
             if not all((_row(tau), column) in last for tau in TAUS for column in columns):
@@ -54,6 +56,7 @@ class TemperatureStudy(AccuracyStudy):
                 f"τ = {worst:g}: {'confirmed' if low <= best <= high and inside > outside else 'not confirmed'}. All "
                 f"values lie within {means[best] - means[worst]:.1f} points, of one seed each."
             )
+        yield from collapses(done)
 
     def pictures(self, done: Done) -> Mapping[str, bytes]:
         """A panel for each benchmark."""
