@@ -404,21 +404,29 @@ def test_what_the_paper_says_of_its_ablation_is_held_against_the_numbers() -> No
 
 
 def test_what_the_paper_says_of_tau_is_held_against_the_numbers() -> None:
-    five, eighteen = _claims("temperature", lambda row, column: 0.9 if row == "τ = 0.4" else 0.8)
+    five, eighteen, *worse = _claims("temperature", lambda row, column: 0.9 if row == "τ = 0.4" else 0.8)
     assert "82.5 there on average, 80.0 elsewhere; the highest is 90.0 with τ = 0.4" in five
     assert ": confirmed. All values lie within 10.0 points" in five
     assert ": not confirmed." in eighteen
+    assert [claim.split(": ")[0] for claim in worse] == [
+        f"*On {name}, τ = {tau} lowers accuracy*"
+        for name, tau in (("digit-five", 2), ("digit-five", 3), ("digit-18", 0.2), ("digit-18", 3))
+    ]
+    assert all(claim.endswith("+0.0 against τ = 1: not confirmed.") for claim in worse)
+    collapsed = _claims("temperature", lambda row, column: 0.2 if (row, column[:4]) == ("τ = 3", "svhn") else 0.8)
+    assert collapsed[-1] == "*On digit-18, τ = 3 lowers accuracy*: mnistm +0.0, svhnxs -60.0 against τ = 1: confirmed."
 
 
 def test_what_the_paper_says_of_more_sources_is_held_against_the_numbers() -> None:
     def accuracy(row: str, column: str) -> float:
-        return 0.8 if row == "FACT" else 0.5 + 0.02 * int(column.split(", ")[1])
+        return {"FACT": 0.8, "KD3A": 0.1}.get(row, 0.5 + 0.02 * int(column.split(", ")[1]))
 
-    grown, ahead = _claims("source-count", accuracy)
+    grown, kd3a, ahead = _claims("source-count", accuracy)
+    assert kd3a.startswith("*It consistently outperforms KD3A*: in 15 of 15 cells.")  # not tried with more than nine
     assert "from 4 to 17 sources mnist +26.0, mnistm +26.0" in grown
     assert grown.endswith(": 5 of 5. FACT: mnist +0.0, mnistm +0.0, svhn +0.0, syn +0.0, usps +0.0.")
     assert "in 5 of 25 cells; behind on mnist, 4 sources -22.0" in ahead
-    level, same = _claims("source-count", lambda row, column: 0.9 if row == "FACT" else 0.9004)
+    level, _, same = _claims("source-count", lambda row, column: 0.9 if row == "FACT" else 0.9004)
     assert ": 0 of 5." in level  # what is told as +0.0 is no gain
     assert "in 0 of 25 cells; level on mnist, 4 sources" in same
 

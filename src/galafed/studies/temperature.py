@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from galafed.reproduction.accuracy import AccuracyStudy, Done, Means, Values, last_rounds
 from galafed.reproduction.collapse import collapses
 from galafed.reproduction.figure import picture
+from galafed.reproduction.pages import signed
 from galafed.studies.base import studies
 
 if TYPE_CHECKING:
@@ -18,6 +19,11 @@ TAUS = (0.2, 0.4, 0.6, 0.8, 1.0, 2.0, 3.0)
 TARGETS = {"digit-five": ("mnistm", "svhn"), "digit-18": ("mnistm", "svhnxs")}
 BEST = {"digit-five": (0.4, 1.0), "digit-18": (0.8, 1.0)}
 """Between which values the paper found the highest accuracy."""
+WORSE = {"digit-five": (2.0, 3.0), "digit-18": (0.2, 3.0)}
+"""Values with which the paper says accuracy is lower."""
+USUAL = 1.0
+CLEAR = 1.0
+"""Points by which it has to be lower on average to be called so."""
 
 
 @studies.register("temperature")
@@ -27,7 +33,7 @@ class TemperatureStudy(AccuracyStudy):
     title: ClassVar[str] = "GALA with several τ (its figure on sensitivity)"
     about: ClassVar[str] = "The rows are values of τ; the paper shows its figures as curves only."
 
-    reference: ClassVar[str] = "τ = 1"
+    reference: ClassVar[str] = f"τ = {USUAL:g}"
 
     def rows(self) -> Mapping[str, Values]:
         return {_row(tau): {"gala": {"tau": tau}} for tau in TAUS}
@@ -56,6 +62,12 @@ class TemperatureStudy(AccuracyStudy):
                 f"τ = {worst:g}: {'confirmed' if low <= best <= high and inside > outside else 'not confirmed'}. All "
                 f"values lie within {means[best] - means[worst]:.1f} points, of one seed each."
             )
+        for name, tau in ((name, tau) for name, taus in WORSE.items() for tau in taus):
+            told = {t: [last.get((_row(value), _column(t, name))) for value in (tau, USUAL)] for t in TARGETS[name]}
+            lost = {t: a - b for t, (a, b) in told.items() if a is not None and b is not None}
+            if len(lost) == len(told):
+                verdict = "confirmed" if fmean(lost.values()) < -CLEAR else "not confirmed"
+                yield f"*On {name}, τ = {tau:g} lowers accuracy*: {signed(lost)} against τ = {USUAL:g}: {verdict}."
         yield from collapses(done)
 
     def pictures(self, done: Done) -> Mapping[str, bytes]:
