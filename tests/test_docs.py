@@ -106,6 +106,14 @@ def test_seventeen_sources_of_the_readme_are_the_measured_ones():
     assert "GALA moves less on 9 of 9" in (ROOT / "results/dynamics/table.md").read_text(encoding="utf-8")
 
 
+def test_more_sources_and_sharper_weights_of_the_readme_are_the_measured_ones():
+    told = (ROOT / "results/source-count/table.md").read_text(encoding="utf-8")
+    (gains,) = re.findall(r"from 4 to 17 sources mnist \+0\.0, (.*?): 4 of 5", told)
+    assert f"GALA gains on {gains}, and nothing on mnist" in README
+    sharper = (ROOT / "results/temperature/table.md").read_text(encoding="utf-8")
+    assert re.search(r"\*τ = 3\* collapses on svhnxs, digit-18 .* alone had had [5-9]\d% of the weight", sharper)
+
+
 def test_poisoned_sources_of_the_readme_are_the_measured_ones():
     records = json.loads((ROOT / "results/poison/table.json").read_text())
     mean = {(r["row"], r["column"]): f"{r['mean']:.1f}" for r in records if r["selection"] == "last"}
