@@ -164,11 +164,11 @@ def test_counted_bytes_stand_beside_the_papers_and_a_difference_is_named(tmp_pat
     text = (tmp_path / "table.md").read_text()
     assert "206.80 (207) | 1239.60 (1240) | 205.60 (205)" in text
     assert "**GALA**: 3 of 3 figures within 1 %." in text
-    assert "**FACT**: 2 of 3 figures within 1 %; different: source, 10 sources (+51 %)" in text
+    assert "**FACT**: 2 of 3 figures within 1 %; different: 10 sources: source (+51 %)" in text
     records = json.loads((tmp_path / "table.json").read_text())
     assert records[0] == {
-        "row": "GALA", "column": "5 sources", "party": "source", "megabytes": 206.8, "everything": 207.8,
-        "paper": 207, "rounds": 3, "seeds": 1,
+        "row": "GALA", "column": "5 sources: source", "mean": 206.8, "std": 0.0, "seeds": 1, "rounds": 3,
+        "selection": "median round", "paper": 207, "stand_in": False, "unit": "MB", "everything": 207.8,
     }  # fmt: skip
 
 
@@ -210,7 +210,7 @@ def test_the_runtime_table_has_every_system_and_no_paper_figure_for_another_netw
     assert {(cell["row"], cell["sources"]) for cell in cells} == {
         (r, n) for r in ("FACT", "GALA", "KD3A") for n in (2, 3)
     }
-    assert all(cell["seconds"] > 0 and cell["paper"] is None for cell in cells)
+    assert all(cell["mean"] > 0 and cell["paper"] is None for cell in cells)
     assert all((cell["focus_seconds"] is None) == (cell["row"] != "KD3A") for cell in cells)
     text = (folder / "table.md").read_text()
     assert "slowest client alone" in text

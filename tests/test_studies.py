@@ -316,8 +316,7 @@ def test_figures_are_drawn_from_the_runs_of_the_table(name: str, tmp_path: Path)
         "relevance": {f"source {k}": [0.1 * k, 0.2, 0.3, None] for k in range(7)},
         "pair": [["a", "b"]] * 4,
     }
-    place = {"device": "cpu", "machine": "m"}
-    done = [(cell, {"kept": kept, **place}) for cell in cells[: max(1, len(cells) - 1)]]  # one run is missing
+    done = [(cell, summary(0.6) | {"kept": kept}) for cell in cells[: max(1, len(cells) - 1)]]  # one run is missing
     (path,) = [path for path in study.write(tmp_path / name, done, command="c") if path.suffix == ".png"]
     with Image.open(path) as picture:
         assert picture.width > 400
@@ -357,7 +356,7 @@ def test_a_panel_without_a_run_says_so(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(figure, "picture", picture)
     study = studies.get("dynamics")()
     cells = [cell for cell in study.cells() if cell.column == "mnistm"]
-    study.write(tmp_path, [(cells[0], {"kept": {"accuracy": [0.5]}, "device": "cpu", "machine": "m"})], command="c")
+    study.write(tmp_path, [(cells[0], summary(0.5) | {"kept": {"accuracy": [0.5]}})], command="c")
     assert panels.pop("mnistm") == []
     assert set(map(tuple, panels.values())) == {("not measured yet",)}
 
@@ -455,18 +454,17 @@ def test_curves_tell_who_gets_there_first_and_who_moves(tmp_path: Path) -> None:
         "syn": {"FACT": [0.1, 0.2, 0.3, 0.1, 0.6], "GALA": [0.5, 0.55, 0.65, 0.6, 0.5]},  # above it once only
     }
     cells = [cell for cell in study.cells() if cell.column in curves]
-    place = {"device": "cpu", "machine": "m"}
-    study.write(
-        tmp_path,
-        [(cell, {"kept": {"accuracy": curves[cell.column][cell.row]}, **place}) for cell in cells],
-        command="c",
-    )
+    runs = [(cell, curves[cell.column][cell.row]) for cell in cells]
+    study.write(tmp_path, [(cell, summary(run[-1]) | {"kept": {"accuracy": run}}) for cell, run in runs], command="c")
     text = (tmp_path / "table.md").read_text()
     assert "| mnistm | 60.0 | 3 | 5.00 | 35.00 |" in text
     assert "| syn | 60.0 | - | 7.50 | 35.00 |" in text
     assert "stays above FACT's last one on 1 of 2 targets, from round: mnistm 3." in text
     assert "6.25 points against 35.00 on average; GALA moves less on 2 of 2." in text
-    assert [each["passed"] for each in json.loads((tmp_path / "table.json").read_text())] == [3, None]
+    told = {(each["row"], each["column"]): each for each in json.loads((tmp_path / "table.json").read_text())}
+    assert [told["GALA", column]["passed"] for column in curves] == [3, None]
+    assert [told["FACT", column]["moves"] for column in curves] == pytest.approx([35, 35])
+    assert [told["FACT", column]["mean"] for column in curves] == [60.0, 60.0]
 
 
 def test_the_drops_of_fact_are_told_by_pair_without_the_first_rounds(tmp_path: Path) -> None:
@@ -481,6 +479,8 @@ def test_the_drops_of_fact_are_told_by_pair_without_the_first_rounds(tmp_path: P
     assert "2 of 3: mnistm + synm (-40.0), uspsm + svhnm (-40.0), svhnm + usps (-30.0)." in text
     assert "2 of 3: synxs + a (+20.0), c + synxs (+10.0), a + b (+5.0)." in text
     assert "first + rise" not in text
+    drop = json.loads((tmp_path / "table.json").read_text())[-2]
+    assert (drop["mean"], drop["unit"], drop["selection"], drop["pair"]) == (-40.0, "points", "round 9", pairs[8])
 
 
 def test_weights_are_told_of_the_first_and_the_last_round(tmp_path: Path) -> None:
@@ -493,6 +493,27 @@ def test_weights_are_told_of_the_first_and_the_last_round(tmp_path: Path) -> Non
     study.write(tmp_path, done, command="c")
     text = (tmp_path / "table.md").read_text()
     assert "first round mnist 0.70, uspsm 0.30; last round uspsm 0.90, mnist 0.10." in text
+    weights = json.loads((tmp_path / "table.json").read_text())
+    assert {(each["row"], each["first"], each["mean"]) for each in weights} == {
+        ("mnist", 0.7, 0.1),
+        ("uspsm", 0.3, 0.9),
+    }
+
+
+NINE = {
+    "row": str, "column": str, "mean": float | int, "std": float | int, "seeds": int, "rounds": int, "selection": str,
+    "paper": float | int | None, "stand_in": bool,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", studies.names())
+def test_every_committed_table_is_a_list_of_cells_with_the_same_keys(name: str) -> None:
+    cells = json.loads((Path(__file__).parent.parent / "results" / name / "table.json").read_text())
+    assert cells
+    for cell in cells:
+        assert {key for key, kind in NINE.items() if not isinstance(cell[key], kind)} == set()
+    places = [(cell["row"], cell["column"], cell["selection"]) for cell in cells]
+    assert len(set(places)) == len(places)
 
 
 def test_controls_of_the_ablation_have_the_size_of_the_others_step() -> None:

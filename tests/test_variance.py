@@ -108,9 +108,13 @@ def test_the_study_writes_its_tables_picture_and_verdict(tmp_path: Path) -> None
     assert "10.67 (8) | 5.333 (4) | 0.5 (0.5)" in text
     assert "confirmed, and exact" in text
     table = json.loads((tmp_path / "variance" / "table.json").read_text())
-    assert [row["toy"] for row in table["toys"]] == ["uniform", "own means"]
-    assert [row["estimator"] for row in table["heads"]] == ["IDD", "IGD, parameters averaged", "IGD, outputs averaged"]
-    assert table["heads"][0]["ratios"] == dict.fromkeys(("mean", "variance", "relative", "noise"), 1.0)
+    found = {(cell["row"], cell["column"]): cell for cell in table}
+    for toy in ("uniform", "own means"):
+        assert found[f"{toy}: signed_ratio", "M = 2"]["mean"] == pytest.approx(0.5)
+        assert found[f"{toy}: signed_ratio", "M = 2"]["paper"] == 0.5
+    heads = {row: cell["ratio"] for (row, column), cell in found.items() if column.startswith("toy, ")}
+    assert {row.rpartition(": ")[0] for row in heads} == {"IDD", "IGD, parameters averaged", "IGD, outputs averaged"}
+    assert {heads[f"IDD: {key}"] for key in ("mean", "variance", "relative_variance", "noise_to_signal")} == {1.0}
     assert (tmp_path / "variance" / "variance.png").stat().st_size > 5000
 
 
@@ -121,5 +125,5 @@ def test_the_heads_of_another_run_stay_in_the_table(tmp_path: Path) -> None:
         mine = {**TINY, "target": target}
         base.reproduce("variance", say=lambda text: None, out=tmp_path, settings=mine, **values)
     table = json.loads((tmp_path / "variance" / "table.json").read_text())
-    assert {row["target"] for row in table["heads"]} == {"noisy", "dark"}
+    assert {cell["column"] for cell in table if "ratio" in cell} == {"toy, noisy, round 1", "toy, dark, round 1"}
     assert study(study.Settings()).progress(tmp_path)[0] == 0

@@ -50,14 +50,7 @@ def write_table(
     sentences of the paper with what was measured, `pictures` the names of files beside the table. With `bounded` the
     oracle tells how far a system could get.
     """
-    found: defaultdict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
-    for row, column, summary in done:
-        found[row, column].append(summary)
-    records = [
-        _record(row, column, summaries, selection, (paper or {}).get(row, {}).get(column))
-        for (row, column), summaries in found.items()
-        for selection in SELECTIONS
-    ]
+    found, records = _by_cell(done), cell_records(done, paper or {})
     intro = (
         f"Made by `{made['command']}` at commit {made['commit']} from {len(done)} runs on "
         f"{machines(summary for _, _, summary in done)}. Test accuracy in %, mean ± standard deviation (ddof 0) over "
@@ -80,6 +73,22 @@ def write_table(
         ]
     )
     return write_files(folder, {"table.json": as_json(records), "table.md": text})
+
+
+def cell_records(done: Done, paper: Paper) -> list[dict[str, Any]]:
+    """The records of table.json: every cell, for each way to pick a round."""
+    return [
+        _record(row, column, summaries, selection, paper.get(row, {}).get(column))
+        for (row, column), summaries in _by_cell(done).items()
+        for selection in SELECTIONS
+    ]
+
+
+def _by_cell(done: Done) -> dict[Place, list[Mapping[str, Any]]]:
+    found: defaultdict[Place, list[Mapping[str, Any]]] = defaultdict(list)
+    for row, column, summary in done:
+        found[row, column].append(summary)
+    return found
 
 
 def _origins(done: Done) -> str:

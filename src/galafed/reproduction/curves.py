@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from galafed.report.accuracy_table import cell_records
 from galafed.reproduction.accuracy import Done
 from galafed.reproduction.figure import FigureStudy
 from galafed.reproduction.history import accuracies
 from galafed.reproduction.pages import grid
-from galafed.reproduction.steadiness import OTHER, OURS, claims, compare
+from galafed.reproduction.steadiness import OTHER, OURS, Compared, claims, compare
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,7 +28,12 @@ class CurvesStudy(FigureStudy):
         draw_curves(axes, self.rows, done)
 
     def records(self, done: Done) -> Sequence[Mapping[str, Any]]:
-        return [asdict(each) for each in compare(self.columns, done)]
+        compared = {each.target: each for each in compare(self.columns, done)}
+        return [
+            record | _moving(record["row"], compared.get(record["column"]))
+            for record in cell_records([(c.row, c.column, s) for c, s in done], self.source.published)
+            if record["selection"] == "last"
+        ]
 
     def claims(self, done: Done) -> Iterable[str]:
         return claims(compare(self.columns, done))
@@ -41,6 +46,13 @@ class CurvesStudy(FigureStudy):
         ]
         words = "A system *moves* by so many points from a round to the next, mean over the second half of the rounds."
         return [words, grid(head, rows)]
+
+
+def _moving(row: str, each: Compared | None) -> dict[str, Any]:
+    """What the curve of a system tells beside its end."""
+    if each is None or row not in (OURS, OTHER):
+        return {}
+    return {"moves": each.moves, "passed": each.passed} if row == OURS else {"moves": each.moves_other}
 
 
 def draw_curves(axes: Axes, rows: Sequence[str], done: Done, *, dashed: Sequence[str] = ()) -> None:

@@ -29,6 +29,36 @@ def as_json(value: Any) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
 
+def table_cell(
+    row: str,
+    column: str,
+    mean: float,
+    *,
+    unit: str,
+    selection: str,
+    rounds: int = 0,
+    std: float = 0.0,
+    seeds: int = 1,
+    paper: float | None = None,
+    stand_in: bool = False,
+    **more: Any,
+) -> dict[str, Any]:
+    """A cell of a table.json that holds no accuracies: the keys that those have, its unit, and what it has beside."""
+    return {
+        "row": row,
+        "column": column,
+        "mean": mean,
+        "std": std,
+        "seeds": seeds,
+        "rounds": rounds,
+        "selection": selection,
+        "paper": paper,
+        "stand_in": stand_in,
+        "unit": unit,
+        **more,
+    }
+
+
 def page(title: str, *paragraphs: str) -> str:
     """A page in Markdown; empty paragraphs are left out."""
     return "\n\n".join([f"# {title}", *(text for text in paragraphs if text)]) + "\n"

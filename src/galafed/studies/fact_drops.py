@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from galafed.reproduction.accuracy import Done
 from galafed.reproduction.figure import FigureStudy
 from galafed.reproduction.history import accuracies
+from galafed.reproduction.pages import table_cell
 from galafed.studies.base import studies
 from galafed.studies.digit_18 import Digit18Study
 
@@ -46,7 +47,18 @@ class FactDropsStudy(FigureStudy):
         axes.text(0.97, 0.96, "\n".join(names), fontsize=6, ha="right", va="top", transform=axes.transAxes)
 
     def records(self, done: Done) -> Sequence[Mapping[str, Any]]:
-        return self._changes(done)
+        return [
+            table_cell(
+                "FACT",
+                change["column"],
+                change["points"],
+                unit="points",
+                selection=f"round {change['round']}",
+                rounds=change["rounds"],
+                pair=change["pair"],
+            )
+            for change in self._changes(done)
+        ]
 
     def claims(self, done: Done) -> Iterable[str]:
         changes = [change for change in self._changes(done) if change["column"] == "svhnxs"]
@@ -68,9 +80,8 @@ class FactDropsStudy(FigureStudy):
             for (_, before), (now, value) in pairwise(tested):
                 if now > SETTLED * len(tested):
                     pair = summary["kept"]["pair"][now - 1]
-                    found.append(
-                        {"column": cell.column, "round": now, "points": round(value - before, 2), "pair": pair}
-                    )
+                    change = {"round": now, "rounds": len(tested), "points": round(value - before, 2), "pair": pair}
+                    found.append({"column": cell.column, **change})
         return found
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median, median_low
+from statistics import median, median_low, pstdev
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from galafed.config import at_least
 from galafed.reproduction.figure import picture
 from galafed.reproduction.measurement import Measurement, Record, Unit
-from galafed.reproduction.pages import as_json, grid, listed, machines, page, write_files
+from galafed.reproduction.pages import as_json, grid, listed, machines, page, table_cell, write_files
 from galafed.reproduction.published import SECONDS_PER_ROUND
 from galafed.studies.base import studies
 
@@ -104,7 +104,7 @@ class RuntimeStudy(Measurement):
 
     def write(self, folder: Path, records: Sequence[Record], *, command: str) -> Sequence[Path]:
         """The table next to the paper's, and the curves."""
-        cells = [_cell(record) for record in records]
+        cells = [_cell(measured) for measured in records]
         settings = records[0]["settings"]
         intro = (
             f"Made by `{command}` at commit {records[-1]['commit']} on {machines(records)}: engine "
@@ -121,7 +121,7 @@ class RuntimeStudy(Measurement):
         )
         table = grid(["", *(f"{count} sources" for count in _counts(cells))], _rows(cells))
         focus = [
-            f"{cell['sources']} sources: consensus focus {cell['focus_seconds']:.3f} s of {cell['seconds']:.2f} s, "
+            f"{cell['sources']} sources: consensus focus {cell['focus_seconds']:.3f} s of {cell['mean']:.2f} s, "
             f"{100 * cell['disputed']:.0f} % of the images disputed, form `{cell['form']}`"
             for cell in cells
             if cell["focus_seconds"] is not None
@@ -157,24 +157,27 @@ def _focus(images: int, sources: int, device: torch.device) -> dict[str, Any]:
     }
 
 
-def _cell(record: Record) -> dict[str, Any]:
+def _cell(measured: Record) -> dict[str, Any]:
     """A cell of table.json."""
-    found, settings = record["found"], record["settings"]
+    found, settings = measured["found"], measured["settings"]
     as_in_paper = (settings["network"], settings["images"]) == ("digit_cnn", 25000)
     focus = found.get("focus_seconds")
-    return {
-        "row": settings["row"],
-        "column": f"{settings['sources']} sources",
-        "sources": settings["sources"],
-        "seconds": round(found["seconds"] + (focus or 0.0), 4),
-        "rounds": len(found["timed"]),
-        "phases": {name: round(value, 4) for name, value in found["phases"].items()},
-        "focus_seconds": focus,
-        "disputed": found.get("disputed"),
-        "form": found.get("form"),
-        "device": record["device"],
-        "paper": SECONDS_PER_ROUND[settings["row"]].get(settings["sources"]) if as_in_paper else None,
-    }
+    return table_cell(
+        settings["row"],
+        f"{settings['sources']} sources",
+        round(found["seconds"] + (focus or 0.0), 4),
+        unit="s",
+        selection="median round",
+        rounds=len(found["timed"]),
+        std=round(pstdev(found["timed"]), 4),
+        paper=SECONDS_PER_ROUND[settings["row"]].get(settings["sources"]) if as_in_paper else None,
+        sources=settings["sources"],
+        phases={name: round(value, 4) for name, value in found["phases"].items()},
+        focus_seconds=focus,
+        disputed=found.get("disputed"),
+        form=found.get("form"),
+        device=measured["device"],
+    )
 
 
 def _counts(cells: Sequence[Mapping[str, Any]]) -> list[int]:
@@ -192,14 +195,14 @@ def _rows(cells: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 def _shown(cell: Mapping[str, Any] | None) -> str:
     if cell is None:
         return "-"
-    return f"{cell['seconds']:.2f}" + (f" ({cell['paper']:g})" if cell["paper"] is not None else "")
+    return f"{cell['mean']:.2f}" + (f" ({cell['paper']:g})" if cell["paper"] is not None else "")
 
 
 def _verdicts(cells: Sequence[Mapping[str, Any]]) -> list[str]:
     """How each system grows from the fewest sources to the most, here and in the paper."""
     lines = []
     for row in dict.fromkeys(cell["row"] for cell in cells):
-        ours = {cell["sources"]: cell["seconds"] for cell in cells if cell["row"] == row}
+        ours = {cell["sources"]: cell["mean"] for cell in cells if cell["row"] == row}
         paper = {count: SECONDS_PER_ROUND[row][count] for count in sorted(ours) if count in SECONDS_PER_ROUND[row]}
         if len(paper) < 2:
             continue
@@ -209,7 +212,7 @@ def _verdicts(cells: Sequence[Mapping[str, Any]]) -> list[str]:
             f"**{row}**: {ours[many] / ours[few]:.1f} times the seconds from {few} to {many} sources, the paper's "
             f"{paper[many] / paper[few]:.1f} times.{beyond}"
         )
-    kd3a = {cell["sources"]: cell["seconds"] for cell in cells if cell["row"] == "KD3A"}
+    kd3a = {cell["sources"]: cell["mean"] for cell in cells if cell["row"] == "KD3A"}
     if len(kd3a) > 1:
         per_source = {count: seconds / count for count, seconds in kd3a.items()}
         spread = max(per_source.values()) / min(per_source.values())
@@ -225,7 +228,7 @@ def _verdicts(cells: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _draw(axes: Axes, cells: Sequence[Mapping[str, Any]]) -> None:
     for colour, row in enumerate(dict.fromkeys(cell["row"] for cell in cells)):
-        ours = sorted((cell["sources"], cell["seconds"]) for cell in cells if cell["row"] == row)
+        ours = sorted((cell["sources"], cell["mean"]) for cell in cells if cell["row"] == row)
         axes.plot(*zip(*ours, strict=True), "o-", color=f"C{colour}", label=f"{row}, all clients on one device")
         paper = sorted(SECONDS_PER_ROUND[row].items())
         axes.plot(*zip(*paper, strict=True), "x--", color=f"C{colour}", alpha=0.6, label=f"{row}, paper: one client")

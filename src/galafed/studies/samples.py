@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from galafed.benchmarks.base import Benchmark, benchmarks
 from galafed.digits.domains import DERIVED, base_of
-from galafed.reproduction.pages import as_json, grid, page, write_files
+from galafed.reproduction.pages import as_json, grid, page, table_cell, write_files
 from galafed.studies.base import Desk, Reproducible, commit, studies
 
 PAPER = {"ardis": (6600, 1000), "ardis2": (6600, 1000), "tmnist": (22400, 7500)}
@@ -49,13 +49,13 @@ class SamplesStudy(Reproducible):
             shown = self.settings.domains == "all" or may_be_published(name, domain.note)
             if shown:
                 rows[with_note(name, domain.note)] = pick(domain.train, benchmark.classes, 1)
-            records.append(_record(name, domain.note, len(domain.train), len(domain.test), shown=shown))
+            records.append(_found(name, domain.note, len(domain.train), len(domain.test), shown=shown))
         desk.say(f"{self.title}: {len(rows)} of {len(records)} domains are shown")
         title = f"{benchmark.name}: {len(rows)} of {len(records)} domains, one training image of each class"
         return write_files(
             desk.out / self.name,
             {
-                "table.json": as_json(records),
+                "table.json": as_json([each for found in records for each in _counted(found)]),
                 "table.md": self._page(records, benchmark, desk.command),
                 "samples.png": contact_sheet(title, rows, benchmark.classes, 1),
             },
@@ -65,7 +65,7 @@ class SamplesStudy(Reproducible):
         return int((out / self.name / "samples.png").exists()), 1
 
     def _page(self, records: Sequence[Mapping[str, Any]], benchmark: Benchmark, command: str) -> str:
-        hidden = [record["domain"] for record in records if not record["shown"]]
+        hidden = [found["domain"] for found in records if not found["shown"]]
         left_out = (
             f"Not shown here: {', '.join(hidden)}. Their images, or photographs in them, belong to others and are not "
             "published with this project; `gala reproduce samples` draws them from your own copies."
@@ -93,7 +93,7 @@ def may_be_published(domain: str, note: str) -> bool:
     return not photographs and (base in LICENSED or (base in RENDERED and bool(note)))
 
 
-def _record(name: str, note: str, train: int, test: int, *, shown: bool) -> dict[str, Any]:
+def _found(name: str, note: str, train: int, test: int, *, shown: bool) -> dict[str, Any]:
     base, dress = DERIVED.get(name, ("", ""))
     paper = PAPER.get(name)
     return {
@@ -108,6 +108,25 @@ def _record(name: str, note: str, train: int, test: int, *, shown: bool) -> dict
     }
 
 
-def _paper(record: Mapping[str, Any]) -> str:
-    paper = record["paper"]
+def _counted(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The cells of a domain: how many images of each split there are."""
+    return [
+        table_cell(
+            found["domain"],
+            split,
+            found[split],
+            unit="images",
+            selection="all",
+            paper=found["paper"] and found["paper"][split],
+            stand_in=found["stand_in"],
+            note=found["note"],
+            made_from=found["made_from"],
+            shown=found["shown"],
+        )
+        for split in ("train", "test")
+    ]
+
+
+def _paper(found: Mapping[str, Any]) -> str:
+    paper = found["paper"]
     return f"{paper['train']} / {paper['test']}" if paper else "-"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from galafed.config import resolve
-from galafed.reproduction.pages import as_json, grid, listed, machines, page, write_files
+from galafed.reproduction.pages import as_json, grid, listed, machines, page, table_cell, write_files
 from galafed.reproduction.published import MEGABYTES_PER_ROUND
 from galafed.studies.base import Cell, Study, commit, studies
 
@@ -40,7 +40,7 @@ class TrafficStudy(Study):
 
     def write(self, folder: Path, done: Sequence[tuple[Cell, Mapping[str, Any]]], *, command: str) -> Sequence[Path]:
         """Megabytes next to the paper's, and where they differ."""
-        records = [record for cell, summary in done for record in _records(cell, summary)]
+        records = [each for cell, summary in done for each in _records(cell, summary)]
         intro = (
             f"Made by `{command}` at commit {commit()} from {len(done)} runs of three rounds of `digit_cnn`, the "
             f"paper's network, on {machines(summary for _, summary in done)}. Megabytes (10⁶ bytes) of the median "
@@ -71,40 +71,40 @@ def _run(algorithm: str, count: int) -> dict[str, Any]:
 def _records(cell: Cell, summary: Mapping[str, Any]) -> list[dict[str, Any]]:
     count, counted = len(summary["sources"]), summary["bytes"]
     return [
-        {
-            "row": cell.row,
-            "column": cell.column,
-            "party": party,
-            "megabytes": round(counted[party] / 1e6, 2),
-            "everything": round(counted["all"][party] / 1e6, 2),
-            "paper": MEGABYTES_PER_ROUND[cell.row][count][party],
-            "rounds": summary["rounds"],
-            "seeds": 1,
-        }
+        table_cell(
+            cell.row,
+            f"{cell.column}: {party}",
+            round(counted[party] / 1e6, 2),
+            unit="MB",
+            selection="median round",
+            rounds=summary["rounds"],
+            paper=MEGABYTES_PER_ROUND[cell.row][count][party],
+            everything=round(counted["all"][party] / 1e6, 2),
+        )
         for party in PARTIES
     ]
 
 
 def _table(records: Sequence[Mapping[str, Any]]) -> str:
-    columns = list(dict.fromkeys((r["column"], r["party"]) for r in records))
+    columns = list(dict.fromkeys(each["column"] for each in records))
     rows = []
-    for row in dict.fromkeys(record["row"] for record in records):
-        cells = {(r["column"], r["party"]): r for r in records if r["row"] == row}
-        rows.append([row, *(_cell(cells[key]) if key in cells else "-" for key in columns)])
-    return grid(["", *(f"{column}: {party}" for column, party in columns)], rows)
+    for row in dict.fromkeys(each["row"] for each in records):
+        cells = {each["column"]: each for each in records if each["row"] == row}
+        rows.append([row, *(_cell(cells[column]) if column in cells else "-" for column in columns)])
+    return grid(["", *columns], rows)
 
 
-def _cell(record: Mapping[str, Any]) -> str:
-    paper = f"{record['paper']:g}" if record["paper"] is not None else "none given"
-    return f"{record['megabytes']:.2f} ({paper})"
+def _cell(found: Mapping[str, Any]) -> str:
+    paper = f"{found['paper']:g}" if found["paper"] is not None else "none given"
+    return f"{found['mean']:.2f} ({paper})"
 
 
 def _verdicts(records: Sequence[Mapping[str, Any]]) -> list[str]:
     """Of each system: which counts agree with the paper's within a percent, and which do not."""
     lines = []
-    for row in dict.fromkeys(record["row"] for record in records):
+    for row in dict.fromkeys(each["row"] for each in records):
         gaps = {
-            f"{r['party']}, {r['column']}": 100 * (r["megabytes"] / r["paper"] - 1)
+            r["column"]: 100 * (r["mean"] / r["paper"] - 1)
             for r in records
             if r["row"] == row and r["paper"] is not None
         }

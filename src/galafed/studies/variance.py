@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from galafed.config import at_least, between, resolve
 from galafed.reproduction.figure import picture
 from galafed.reproduction.measurement import Measurement, Record, Unit, archived
-from galafed.reproduction.pages import as_json, grid, listed, machines, page, write_files
+from galafed.reproduction.pages import as_json, grid, listed, machines, page, table_cell, write_files
 from galafed.runs.seeding import generator
 from galafed.studies.base import studies
 
@@ -124,7 +124,7 @@ class VarianceStudy(Measurement):
         drawn = picture("IGD : IDD", PANELS, lambda axes, panel: _draw(axes, panel, toys, heads))
         return write_files(
             folder,
-            {"table.json": as_json({"toys": toys, "heads": heads}), "table.md": text, "variance.png": drawn},
+            {"table.json": as_json([*_toy_cells(toys), *_head_cells(heads)]), "table.md": text, "variance.png": drawn},
         )
 
 
@@ -170,6 +170,44 @@ def _toy_table(rows: Sequence[Mapping[str, Any]]) -> str:
         loss = [f"{row['variance_ratio']:.2f}", f"{1 / half:.2f}", f"{row['mean_ratio']:.2f}", f"{half**-0.5:.2f}"]
         lines.append([row["toy"], str(half), *signed, *loss, f"{row['relative_ratio']:.2f}"])
     return grid(head, lines)
+
+
+def _toy_cells(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Every number of the toys' table."""
+    keys = ("signed_idd", "signed_igd", "signed_ratio", "variance_ratio", "mean_ratio", "relative_ratio")
+    return [
+        table_cell(
+            f"{row['toy']}: {key}",
+            f"M = {row['M']}",
+            row[key],
+            unit="1",
+            selection="all pairs and splits",
+            paper=row["paper"].get(key),
+            splits=row["splits"],
+        )
+        for row in rows
+        for key in keys
+    ]
+
+
+def _head_cells(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Every number of the table of heads, and its ratio to that of IDD where it is compared."""
+    keys = {"mean": "mean", "variance": "variance", "relative_variance": "relative", "noise_to_signal": "noise"}
+    return [
+        table_cell(
+            f"{row['estimator']}: {key}",
+            f"{row['benchmark']}, {row['target']}, round {row['round']}",
+            row[key],
+            unit="1",
+            selection=f"{row['choices']} choices",
+            rounds=row["round"],
+            seeds=row["seeds"],
+            sources=row["sources"],
+            ratio=row["ratios"][keys[key]] if key in keys else None,
+        )
+        for row in rows
+        for key in (*keys, "cosine")
+    ]
 
 
 def _head_rows(records: Sequence[Record]) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from galafed.reproduction.accuracy import Done
 from galafed.reproduction.figure import FigureStudy
+from galafed.reproduction.pages import table_cell
 from galafed.studies.base import studies
 from galafed.studies.digit_18 import Digit18Study
 
@@ -41,7 +42,16 @@ class WeightsStudy(FigureStudy):
 
     def records(self, done: Done) -> Sequence[Mapping[str, Any]]:
         return [
-            {"column": cell.column, "source": source, "first": values[0], "last": values[-1]}
+            table_cell(
+                source,
+                cell.column,
+                values[-1] or 0.0,
+                unit="share",
+                selection="last round",
+                rounds=len(values),
+                stand_in=source in summary.get("notes", {}),
+                first=values[0],
+            )
             for cell, summary in done
             for source, values in summary["kept"]["relevance"].items()
         ]
