@@ -473,3 +473,12 @@ def test_a_configuration_survives_where_a_method_recommends_another_value(rate: 
 @pytest.mark.parametrize(("benchmark", "rate"), [("office-caltech10", 0.1), ("digit-five", 1.0)])
 def test_shot_slows_pretrained_extractors_down(algorithm: str, benchmark: str, rate: float) -> None:
     assert resolve({"algorithm": algorithm, "benchmark": benchmark}).training.extractor_rate == rate
+
+
+def test_runs_of_methods_whose_settings_have_moved_keep_their_names() -> None:
+    lines = (Path(__file__).parent.parent / "results/digit-five/runs.jsonl").read_text().splitlines()
+    before = [summary for summary in map(json.loads, lines) if summary["algorithm"] == "shot"]
+    assert before
+    for summary in before:
+        assert "extractor_rate" in summary["config"]["shot"]
+        assert resolve(summary["config"]).hash() == summary["config_hash"]

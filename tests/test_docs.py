@@ -111,7 +111,13 @@ def test_more_sources_and_sharper_weights_of_the_readme_are_the_measured_ones():
     (gains,) = re.findall(r"from 4 to 17 sources mnist \+0\.0, (.*?): 4 of 5", told)
     assert f"GALA gains on {gains}, and nothing on mnist" in README
     sharper = (ROOT / "results/temperature/table.md").read_text(encoding="utf-8")
-    assert re.search(r"\*τ = 3\* collapses on svhnxs, digit-18 .* alone had had [5-9]\d% of the weight", sharper)
+    (end,) = re.findall(r"\*τ = 3\* never gets going on svhnxs, digit-18 .*, ([\d.]+) % in the end", sharper)
+    assert f"(results/temperature/table.md) ({end} %" in README
+    records = json.loads((ROOT / "results/source-count/table.json").read_text())
+    gala = {r["column"]: f"{r['mean']:.1f}" for r in records if (r["row"], r["selection"]) == ("GALA", "last")}
+    for name, words in (("svhn", "SVHN has"), ("syn", "SYN")):
+        few, nine, all_ = (gala[f"{name}, {count}"] for count in (4, 9, 17))
+        assert f"{words} {few}, {nine} and {all_}" in README
 
 
 def test_poisoned_sources_of_the_readme_are_the_measured_ones():

@@ -35,7 +35,10 @@ def results(tmp_path: Path) -> Path:
     archive.write(folder, [{"config": cell.run.to_dict()}])
     common = {"std": 0.0, "seeds": 1, "rounds": 100}
     records = [
-        {"row": "GALA", "column": "mnist", "mean": 99.0, "paper": 99.2, "stand_in": False, "selection": "last"},
+        *(
+            {"row": "GALA", "column": column, "mean": 99.0, "paper": 99.2, "stand_in": False, "selection": "last"}
+            for column in ("mnist", "mnistm", "svhn", "usps")
+        ),
         {"row": "GALA", "column": "syn", "mean": 91.0, "paper": 95.2, "stand_in": True, "selection": "last"},
         {"row": "GALA", "column": "syn", "mean": 1.0, "paper": 95.2, "stand_in": True, "selection": "best_oracle"},
         {"row": "FACT", "column": "mnist", "mean": 98.0, "paper": None, "stand_in": False, "selection": "last"},
@@ -53,8 +56,8 @@ def results(tmp_path: Path) -> Path:
 def test_headlines_verdicts_pictures_and_what_is_missing(results: Path) -> None:
     text = overview(results)
     assert "| [digit-five](digit-five/table.md) | 1 of 75 |" in text
-    assert "| GALA | 95.0* | 97.2 | 2 of 2 | 1 | 100 |" in text
-    assert "| FACT | - | - | 1 of 2 | 1 | 100 |" in text  # a mean over other columns than GALA's
+    assert "| GALA | 97.4* | 98.4 | 5 of 5 | 1 | 100 |" in text
+    assert "| FACT | - | - | 1 of 5 | 1 | 100 |" in text  # a mean over other columns than GALA's
     assert "- **GALA** below: syn." in text
     assert "- y" not in text
     assert "](digit-five/curve.png)" in text

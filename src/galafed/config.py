@@ -189,19 +189,24 @@ class Run:
         return values
 
     def _recommends(self, dotted: str) -> bool:
-        """Whether the method has a value of its own for a setting on benchmarks of this family."""
+        """Whether the benchmark or, for benchmarks of its family, the method has a value of its own for a setting."""
         from galafed.algorithms.base import algorithms
         from galafed.benchmarks.base import benchmarks
 
-        known = self.algorithm in algorithms.names() and self.benchmark in benchmarks.names()
-        return known and dotted in algorithms.get(self.algorithm).recommended.get(
-            benchmarks.get(self.benchmark).family, {}
-        )
+        if self.algorithm not in algorithms.names() or self.benchmark not in benchmarks.names():
+            return False
+        benchmark = benchmarks.get(self.benchmark)
+        return dotted in {**benchmark.defaults, **algorithms.get(self.algorithm).recommended.get(benchmark.family, {})}
 
     def hash(self) -> str:
         """A fingerprint of the whole configuration."""
         values = self.to_dict()
         values.pop("federation", None)  # where the sites are does not decide the outcome
+        for former, present in MOVED.items():  # runs of old keep their names
+            (table, key), (_, name) = former.split("."), present.split(".")
+            if table == self.algorithm:
+                values["training"].pop(name, None)
+                values[table] = values.get(table, {}) | {key: getattr(self.training, name)}
         text = json.dumps(values, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 

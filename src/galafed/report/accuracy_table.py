@@ -42,13 +42,14 @@ def write_table(
     claims: Sequence[str] = (),
     pictures: Sequence[str] = (),
     bounded: bool = True,
+    planned: Sequence[Place] = (),
 ) -> Sequence[Path]:
     """table.json with every cell, table.md to read.
 
     `lower_bound` tells of a row which other one it should not fall below, `paper` what was published by row and column,
     `reasons` why we think a row differs from it. `reference` is the row that all others are variants of. `claims` are
     sentences of the paper with what was measured, `pictures` the names of files beside the table. With `bounded` the
-    oracle tells how far a system could get.
+    oracle tells how far a system could get. `planned` has every place of the table, also those without a run so far.
     """
     found, records = _by_cell(done), cell_records(done, paper or {})
     intro = (
@@ -62,7 +63,7 @@ def write_table(
             "",
             intro,
             *(line for name in pictures for line in ("", f"![{title}]({name})")),
-            *_tables(records),
+            *_tables(records, planned),
             *_verdict(
                 _beside_the_paper(records, reasons or {}, _late_rises(found), bounded),
                 [f"- {claim}" for claim in claims],
@@ -123,9 +124,9 @@ def _record(
     }
 
 
-def _tables(records: Sequence[Record]) -> list[str]:
-    """One table for each way to pick a round."""
-    columns = list(dict.fromkeys(record["column"] for record in records))
+def _tables(records: Sequence[Record], planned: Sequence[Place]) -> list[str]:
+    """One table for each way to pick a round; a mean over some of a row's columns is told as one."""
+    columns = list(dict.fromkeys([column for _, column in planned] + [record["column"] for record in records]))
     lines = []
     for selection, words in SELECTIONS.items():
         lines += ["", f"## {words.capitalize()}", "", f"| | {' | '.join(columns)} | mean |"]
@@ -133,7 +134,8 @@ def _tables(records: Sequence[Record]) -> list[str]:
         for row in dict.fromkeys(record["row"] for record in records):
             cells = {r["column"]: r for r in records if r["row"] == row and r["selection"] == selection}
             shown = [_cell(cells[c]) if c in cells else "-" for c in columns]
-            some = f" of {len(cells)}" if len(cells) < len(columns) else ""
+            whole = len({column for name, column in planned if name == row}) or len(columns)
+            some = f" of {len(cells)}" if len(cells) < whole else ""
             lines.append(f"| {row} | {' | '.join(shown)} | {_mean(list(cells.values()))}{some} |")
     return [*lines, "", f"{_sizes(records)}; one seed where no deviation is given."]
 

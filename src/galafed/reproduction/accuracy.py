@@ -98,7 +98,7 @@ class AccuracyStudy(Study):
 
     def write(self, folder: Path, done: Done, *, command: str) -> Sequence[Path]:
         """The table with the paper's figures, the verdict and pictures."""
-        pictures = self.pictures(done)
+        pictures, cells = self.pictures(done), self.cells()
         files = write_table(
             folder,
             [(cell.row, cell.column, summary) for cell, summary in done],
@@ -112,6 +112,7 @@ class AccuracyStudy(Study):
             claims=list(self.claims(done)),
             pictures=list(pictures),
             bounded=self.bounded,
+            planned=[(c.row, column) for column in self.columns() for c in cells if c.column == column],
         )
         return [*files, *write_files(folder, pictures)]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from galafed.errors import ConfigError
 from galafed.reproduction.pages import grid, listed, page, write_files
-from galafed.studies.base import progress
+from galafed.studies.base import Study, progress, studies
 
 FILE = "README.md"
 VERDICT = "## Verdict"
@@ -32,7 +32,8 @@ def overview(out: Path) -> str:
     state = [[_link(row, out), f"{row['measured']} of {row['runs']}", row["title"]] for row in rows]
     return page(
         "Results",
-        "Written by `gala reproduce --summary` from the folders beside it; every number is in a study's `table.json`, "
+        "Written by `gala reproduce --summary` from the folders beside it; the numbers are in a study's `table.json`, "
+        "what verdicts say of single rounds in its `runs.jsonl`, "
         "and each table tells the command, the commit and the machine it was made with. `gala reproduce STUDY` runs "
         "what a study lacks, or goes on with it. Its tables and figures are those of the paper; * marks "
         "a mean over targets of which some are stand-ins.",
@@ -56,14 +57,23 @@ def _study(folder: Path, row: Mapping[str, Any]) -> Iterator[str]:
     yield f"`gala reproduce {row['name']}`: {row['measured']} of {row['runs']} measured."
     table = folder / "table.json"
     if table.is_file():
-        yield _headline(json.loads(table.read_text(encoding="utf-8")))
+        yield _headline(json.loads(table.read_text(encoding="utf-8")), _planned(row["name"]))
     yield verdict(folder / "table.md")
     for picture in sorted(folder.glob("*.png")):
         yield f"![{row['title']}]({folder.name}/{picture.name})"
 
 
-def _headline(records: Any) -> str:
-    """Of a table of accuracies: the mean of each row over columns, last round, next to the paper's."""
+def _planned(name: str) -> dict[str, set[str]]:
+    """The columns that each row of a study is to have; none of one that is no table of runs."""
+    study = studies.get(name)()
+    found: dict[str, set[str]] = {}
+    for cell in study.cells() if isinstance(study, Study) else ():
+        found.setdefault(cell.row, set()).add(cell.column)
+    return found
+
+
+def _headline(records: Any, planned: Mapping[str, set[str]]) -> str:
+    """Of a table of accuracies: the mean of each row over columns, last round, next to the mean of the paper's."""
     if not isinstance(records, list) or not all("selection" in record for record in records):
         return ""
     last = [record for record in records if record["selection"] == "last"]
@@ -73,10 +83,11 @@ def _headline(records: Any) -> str:
     rows = []
     for name in dict.fromkeys(record["row"] for record in last):
         cells = [record for record in last if record["row"] == name]
+        every = len(planned.get(name, columns))
         # A mean over some columns beside one over all would compare what cannot be compared.
-        means = _means(cells) if len(cells) == len(columns) else ("-", "-")
-        rows.append([name, *means, f"{len(cells)} of {len(columns)}", _seeds(cells), _seeds(cells, "rounds")])
-    return grid(["last round, %", "mean", "paper's mean", "columns", "seeds", "rounds"], rows)
+        means = _means(cells) if len(cells) == every else ("-", "-")
+        rows.append([name, *means, f"{len(cells)} of {every}", _seeds(cells), _seeds(cells, "rounds")])
+    return grid(["last round, %", "mean", "mean of the paper's", "columns", "seeds", "rounds"], rows)
 
 
 def _means(cells: Sequence[Mapping[str, Any]]) -> tuple[str, str]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from statistics import fmean
 from typing import TYPE_CHECKING, ClassVar
 
 from galafed.reproduction.accuracy import AccuracyStudy, Done, Values, last_rounds
 from galafed.reproduction.collapse import collapses
 from galafed.reproduction.curves import draw_curves
 from galafed.reproduction.figure import picture
+from galafed.reproduction.history import late_rise
 from galafed.studies.base import studies
 
 if TYPE_CHECKING:
@@ -60,7 +62,8 @@ class AblationStudy(AccuracyStudy):
         if len(mnistm) == len(parts):
             igd, weighting = mnistm[GALA] - mnistm[NO_IGD], mnistm[GALA] - mnistm[UNIFORM]
             yield f"*On mnistm IGD contributes*: {igd:+.1f} points: {_confirmed(igd)}."
-            yield f"*So does the weighting, less*: {weighting:+.1f} points: {_confirmed(weighting)}."
+            more = f"more than IGD ({igd:+.1f})" if weighting > max(igd, CLEAR) else _confirmed(weighting)
+            yield f"*So does the weighting, less*: {weighting:+.1f} points: {more}."
         if len(svhnxs) == len(parts):
             plus, alone = svhnxs[GALA] - svhnxs[UNIFORM], svhnxs[UNIFORM] - svhnxs[NEITHER]
             yield (
@@ -69,11 +72,15 @@ class AblationStudy(AccuracyStudy):
             )
             yield (
                 f"*There IGD alone fails to converge*: it has {svhnxs[UNIFORM]:.1f}, {alone:+.1f} points against no "
-                f"IGD after as many rounds: {_confirmed(-alone)}."
+                f"IGD after as many rounds: {_confirmed(-alone)}{_rising(UNIFORM, TARGETS[1], done)}."
             )
             old = svhnxs[MDMGB] - svhnxs[UNIFORM]
             verdict = "it does harm" if old < -CLEAR else "not confirmed" if old > CLEAR else "confirmed"
             yield f"*MDMGB offers almost no improvement there*: {old:+.1f} points: {verdict}."
+            pairs = {row: v for (row, t), v in last.items() if t == TARGETS[1] and row.startswith(f"{CONTROL}FACT")}
+            if pairs and min(pairs.values()) > svhnxs[UNIFORM] + CLEAR:
+                told = ", ".join(f"*{row.removeprefix(CONTROL)}* {value:.1f}" for row, value in pairs.items())
+                yield f"Ours: pairs without weights, FACT's way, do not fail there: {told}."
         yield from collapses(done)
 
     def pictures(self, done: Done) -> Mapping[str, bytes]:
@@ -88,6 +95,13 @@ class AblationStudy(AccuracyStudy):
                 names.remove()  # it would hide curves that stay low
 
         return {"ablation.png": picture(self.title, TARGETS, draw)}
+
+
+def _rising(row: str, column: str, done: Done) -> str:
+    """That a system was still getting better, where it was."""
+    rises = [late_rise(summary) for cell, summary in done if (cell.row, cell.column) == (row, column)]
+    rise = fmean(rises) if rises else 0.0
+    return f", though it rose by {rise:.1f} in the last quarter of the rounds" if rise > 1 else ""
 
 
 def _confirmed(points: float) -> str:

@@ -35,14 +35,15 @@ class DigitFiveStudy(AccuracyStudy):
         "comes from KD3A's authors, whose predictors are linear. With their network it is within 1 point of that row "
         "on mnist and mnistm in the same 40 rounds, above it on svhn and below it on syn "
         "([digit-five-cut](../digit-five-cut/table.md)); KD3A's authors have 100.",
-        "SHOT": "Accuracy falls from the second round on where the first is low (SVHN, SYN). The cut may be "
-        "why: the predictor, which stays frozen, holds nearly all weights of this network, where SHOT's holds one "
-        "layer, and the paper's row comes from KD3A's authors, with another network; that is not measured yet, and on "
-        "mini a linear predictor hardly helps it ([mini-cut](../mini-cut/table.md)). 16 of 31 rounds.",
+        "SHOT": "On SVHN and SYN accuracy falls from the second round on. The cut may be why: the predictor, which "
+        "stays frozen, holds nearly all weights of this network, where SHOT's holds one layer, and the paper's row "
+        "comes from KD3A's authors, with another network; but on mini a linear predictor hardly helps it "
+        "([mini-cut](../mini-cut/table.md)). 16 of 31 rounds.",
         "FACT": "SYN is regenerated, and the oracle is lower on it too; on USPS the oracle explains most of the gap. "
         "The paper has 500 rounds.",
         "GALA": "SYN is regenerated, and the oracle is lower on it too; on USPS the oracle explains more than half of "
-        "the gap, on SVHN a third. The rest is not explained; the paper has 500 rounds.",
+        "the gap, on SVHN, of which we have a copy of 28 pixels a side, a third. The rest is not explained; the "
+        "paper has 500 rounds.",
     }
 
     def rows(self) -> Mapping[str, Values]:

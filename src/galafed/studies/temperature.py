@@ -23,7 +23,7 @@ WORSE = {"digit-five": (2.0, 3.0), "digit-18": (0.2, 3.0)}
 """Values with which the paper says accuracy is lower."""
 USUAL = 1.0
 CLEAR = 1.0
-"""Points by which it has to be lower on average to be called so."""
+"""Points by which it has to be lower to be called so."""
 
 
 @studies.register("temperature")
@@ -66,7 +66,9 @@ class TemperatureStudy(AccuracyStudy):
             told = {t: [last.get((_row(value), _column(t, name))) for value in (tau, USUAL)] for t in TARGETS[name]}
             lost = {t: a - b for t, (a, b) in told.items() if a is not None and b is not None}
             if len(lost) == len(told):
-                verdict = "confirmed" if fmean(lost.values()) < -CLEAR else "not confirmed"
+                lower = [target for target, points in lost.items() if points < -CLEAR]
+                verdict = f"on {', '.join(lower)} alone" if lower else "not confirmed"
+                verdict = "confirmed" if len(lower) == len(lost) else verdict
                 yield f"*On {name}, τ = {tau:g} lowers accuracy*: {signed(lost)} against τ = {USUAL:g}: {verdict}."
         yield from collapses(done)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from galafed.config import at_least, between, resolve
@@ -201,6 +201,7 @@ def _head_cells(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             unit="1",
             selection=f"{row['choices']} choices",
             rounds=row["round"],
+            std=row["spreads"][key],
             seeds=row["seeds"],
             sources=row["sources"],
             ratio=row["ratios"][keys[key]] if key in keys else None,
@@ -224,13 +225,14 @@ def _head_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
                 key: fmean(member["found"][name][key] for member in members)
                 for key in ("mean", "variance", "relative_variance", "noise_to_signal", "cosine")
             }
+            spreads = {key: pstdev(member["found"][name][key] for member in members) for key in means}
             noise = [m["found"][name]["noise_to_signal"] / m["found"]["IDD"]["noise_to_signal"] for m in members]
             rows.append(
                 {
                     "benchmark": benchmark, "target": target, "round": rounds, "images": images, "draws": draws,
                     "sources": members[0]["found"]["sources"], "estimator": name, "seeds": len(members),
                     "choices": members[0]["found"][name]["choices"],
-                    "noise_ratio_of_seeds": [min(noise), max(noise)], **means,
+                    "noise_ratio_of_seeds": [min(noise), max(noise)], "spreads": spreads, **means,
                 }
             )  # fmt: skip
     for row in rows:

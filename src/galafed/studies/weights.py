@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 NAMED = 5
+LIKE_MNIST = ("mnist", "mnistxs", "mniststack", "tmnist", "ardis", "ardis2", "ardisstack", "usps")
+WITH_PHOTOGRAPHS = ("mnistm", "synm", "svhnm", "uspsm")
+SIMPLE = ("mnist", "tmnist")
+LATER = ("uspsm", "syn")
 
 
 @studies.register("weights")
@@ -59,16 +63,30 @@ class WeightsStudy(FigureStudy):
     def claims(self, done: Done) -> Iterable[str]:
         found = {cell.column: summary["kept"]["relevance"] for cell, summary in done}
         if "mnistm" in found:
-            top = ", ".join(f"{source} {value:.2f}" for source, value in _highest(found["mnistm"], -1))
-            yield f"*For mnistm MNIST-like and -M domains have the highest weights*: in the last round {top}."
-        if "usps" in found:
-            early, late = (
-                ", ".join(f"{source} {value:.2f}" for source, value in _highest(found["usps"], at)) for at in (0, -1)
-            )
+            top = _highest(found["mnistm"], -1)
+            alike = sum(source in (*LIKE_MNIST, *WITH_PHOTOGRAPHS) for source, _ in top)
             yield (
-                "*For usps simple domains like MNIST and TMNIST dominate early, later weights shift toward USPSM and "
-                f"SYN*: first round {early}; last round {late}."
+                f"*For mnistm MNIST-like and -M domains have the highest weights*: {alike} of the {len(top)} highest "
+                f"in the last round: {_told(top)}."
             )
+        if "usps" in found:
+            usps = found["usps"]
+            early = _highest(usps, 0)
+            simple = sum(source in SIMPLE for source, _ in early[: len(SIMPLE)])
+            yield (
+                f"*For usps simple domains like MNIST and TMNIST dominate early*: {simple} of the {len(SIMPLE)} "
+                f"highest in the first round, where equal weights would be {1 / len(usps):.2f}: {_told(early)}."
+            )
+            moved = {source: (usps[source][0] or 0.0, usps[source][-1] or 0.0) for source in LATER if source in usps}
+            told = ", ".join(f"{source} {first:.2f} to {last:.2f}" for source, (first, last) in moved.items())
+            yield (
+                f"*Later weights shift toward USPSM and SYN*: {told}: {sum(b > a for a, b in moved.values())} of "
+                f"{len(moved)}; the highest in the last round are {_told(_highest(usps, -1))}."
+            )
+
+
+def _told(weights: Iterable[tuple[str, float]]) -> str:
+    return ", ".join(f"{source} {value:.2f}" for source, value in weights)
 
 
 def _highest(relevance: Mapping[str, Sequence[float | None]], at: int) -> list[tuple[str, float]]:
