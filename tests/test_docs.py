@@ -106,6 +106,17 @@ def test_seventeen_sources_of_the_readme_are_the_measured_ones():
     assert "GALA moves less on 9 of 9" in (ROOT / "results/dynamics/table.md").read_text(encoding="utf-8")
 
 
+def test_linear_predictors_of_the_readme_are_the_measured_ones():
+    records = json.loads((ROOT / "results/mini-cut/table.json").read_text())
+    means = {
+        row: f"{sum(values) / len(values):.1f}"
+        for row in {r["row"] for r in records}
+        if (values := [r["mean"] for r in records if (r["row"], r["selection"]) == (row, "last")])
+    }
+    others = f"FADA {means['FADA']}, SHOT {means['SHOT']}, SFDA {means['SFDA']} and FACT {means['FACT']}"
+    assert f"it has {means['GALA']} on average, {others}" in README
+
+
 def test_more_sources_and_sharper_weights_of_the_readme_are_the_measured_ones():
     told = (ROOT / "results/source-count/table.md").read_text(encoding="utf-8")
     (gains,) = re.findall(r"from 4 to 17 sources mnist \+0\.0, (.*?): 4 of 5", told)
