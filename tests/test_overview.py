@@ -65,6 +65,12 @@ def test_headlines_verdicts_pictures_and_what_is_missing(results: Path) -> None:
     assert "- [apart/table.md](apart/table.md): Something else" in text
 
 
+def test_a_mean_over_some_of_the_columns_to_be_is_none(results: Path) -> None:
+    table = results / "digit-five" / "table.json"
+    table.write_text(json.dumps([each for each in json.loads(table.read_text()) if each["column"] != "usps"]))
+    assert "| GALA | - | - | 4 of 5 | 1 | 100 |" in overview(results)
+
+
 def test_a_changed_result_changes_the_page(results: Path) -> None:
     before = write_overview(results).read_text()
     (results / "digit-five" / "table.json").write_text("[]")

@@ -122,8 +122,9 @@ def test_the_heads_of_another_run_stay_in_the_table(tmp_path: Path) -> None:
     study: Any = studies.get("variance")
     values: dict[str, Any] = {"minutes": 0, "jobs": 1, "place": {"device": "cpu"}, "work": tmp_path / "work"}
     for target in ("noisy", "dark"):
-        mine = {**TINY, "target": target}
+        mine = {**TINY, "target": target, "seeds": [0, 1]}
         base.reproduce("variance", say=lambda text: None, out=tmp_path, settings=mine, **values)
     table = json.loads((tmp_path / "variance" / "table.json").read_text())
     assert {cell["column"] for cell in table if "ratio" in cell} == {"toy, noisy, round 1", "toy, dark, round 1"}
+    assert all(cell["std"] > 0 for cell in table if cell["row"] == "IDD: mean")
     assert study(study.Settings()).progress(tmp_path)[0] == 0

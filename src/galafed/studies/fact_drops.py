@@ -73,7 +73,7 @@ class FactDropsStudy(FigureStudy):
             unlike = sum(any(name in UNLIKE_MNISTM for name in change["pair"]) for change in worst)
             yield (
                 f"*On mnistm selecting SVHN- domains and SYNXS often results in substantial drops*: {unlike} of the "
-                f"{NAMED} largest: {_listed(worst)}."
+                f"{NAMED} largest: {listed(worst)}."
             )
         if changes := [change for change in every if change["column"] == "svhnxs"]:
             worst, best = _extremes(changes)[:NAMED], _extremes(changes)[NAMED:]
@@ -81,9 +81,9 @@ class FactDropsStudy(FigureStudy):
             useful = sum("synxs" in change["pair"] for change in best)
             yield (
                 f"*On svhnxs the largest drops occur when both sources are -M domains*: {both} of {NAMED}: "
-                f"{_listed(worst)}."
+                f"{listed(worst)}."
             )
-            yield f"*SYNXS is in all pairs with the largest rises*: {useful} of {NAMED}: {_listed(best)}."
+            yield f"*SYNXS is in all pairs with the largest rises*: {useful} of {NAMED}: {listed(best)}."
 
     def _changes(self, done: Done) -> list[dict[str, Any]]:
         """Every round after the first ones: by how much accuracy changed, and who took part."""
@@ -105,7 +105,7 @@ def _extremes(changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [*ranked[:NAMED], *ranked[: -NAMED - 1 : -1]]
 
 
-def _listed(changes: Sequence[Mapping[str, Any]]) -> str:
+def listed(changes: Sequence[Mapping[str, Any]]) -> str:
     """Pairs and changes; of those from next to nothing it is told."""
 
     def points(change: Mapping[str, Any]) -> str:
