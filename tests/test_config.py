@@ -469,6 +469,14 @@ def test_a_configuration_survives_where_a_method_recommends_another_value(rate: 
     assert resolve(run.to_dict()) == run
 
 
+def test_a_configuration_survives_where_a_benchmark_recommends_another_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    office = benchmarks.get("office-caltech10")
+    monkeypatch.setattr(office, "defaults", {**office.defaults, "training.extractor_rate": 0.1})
+    assert resolve({"benchmark": "office-caltech10"}).training.extractor_rate == 0.1
+    run = resolve({"benchmark": "office-caltech10", "training": {"extractor_rate": 1.0}})
+    assert resolve(run.to_dict()) == run
+
+
 @pytest.mark.parametrize("algorithm", ["shot", "sfda"])
 @pytest.mark.parametrize(("benchmark", "rate"), [("office-caltech10", 0.1), ("digit-five", 1.0)])
 def test_shot_slows_pretrained_extractors_down(algorithm: str, benchmark: str, rate: float) -> None:
