@@ -320,6 +320,17 @@ def test_with_all_sources_the_runs_are_those_of_the_large_table() -> None:
     assert all(archive.recipe(cell.run) in large for cell in study.cells() if cell.column.endswith(", 17"))
 
 
+def test_with_four_sources_the_runs_of_kd3a_are_those_of_digit_five() -> None:
+    small = {archive.recipe(cell.run) for cell in studies.get("digit-five")().cells()}  # type: ignore[attr-defined]
+    kd3a = [cell for cell in studies.get("source-count")().cells() if cell.row == "KD3A"]  # type: ignore[attr-defined]
+    counts = {cell.column: len(cell.run.sources) for cell in kd3a}
+    assert set(counts.values()) == {4, 6, 9}
+    assert all(column.endswith(f", {count}") for column, count in counts.items())
+    assert {cell.run.rounds for cell in kd3a} == {40}
+    assert {len(cell.run.sources) for cell in kd3a if archive.recipe(cell.run) in small} == {4}
+    assert all(archive.recipe(cell.run) in small for cell in kd3a if len(cell.run.sources) == 4)
+
+
 def test_source_count_draws_curves_and_tells_the_order(tmp_path: Path) -> None:
     study: Any = studies.get("source-count")()
     accuracy = {"last": 0.5, "selected": 0.5, "best_oracle": 0.6}
