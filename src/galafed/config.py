@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from galafed.errors import ConfigError
+from galafed.former import under_former_names, with_moved, without_later
 from galafed.participation import Rule
 from galafed.poison import Poison
 from galafed.registry import unknown
@@ -181,12 +182,7 @@ class Run:
         if poison["sources"]:  # else a run is what it was before there was poison, down to its name
             values["poison"] = poison | {"sources": list(poison["sources"])}
         values |= {name: table for name, table in tables.items() if table}
-        for dotted, usual in LATER.items():
-            table, _, key = dotted.rpartition(".")
-            place = values.get(table, {}) if table else values
-            if place.get(key) == usual and not self._recommends(dotted):  # else absent would mean recommended
-                del place[key]
-        return values
+        return without_later(values, kept=self._recommends)  # absent would mean recommended
 
     def _recommends(self, dotted: str) -> bool:
         """Whether the benchmark or, for benchmarks of its family, the method has a value of its own for a setting."""
@@ -202,12 +198,7 @@ class Run:
         """A fingerprint of the whole configuration."""
         values = self.to_dict()
         values.pop("federation", None)  # where the sites are does not decide the outcome
-        for former, present in MOVED.items():  # runs of old keep their names
-            (table, key), (_, name) = former.split("."), present.split(".")
-            if table == self.algorithm:
-                values["training"].pop(name, None)
-                values[table] = values.get(table, {}) | {key: getattr(self.training, name)}
-        text = json.dumps(values, sort_keys=True)
+        text = json.dumps(under_former_names(values, self.algorithm, self.training), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property
@@ -215,18 +206,6 @@ class Run:
         """A folder name that tells runs apart: benchmark, target, algorithm, seed and fingerprint."""
         return f"{self.benchmark}-{self.target}-{self.algorithm}-s{self.seed}-{self.hash()[:8]}"
 
-
-LATER: Mapping[str, Any] = {
-    "participation": 1.0,
-    "participation_by": "uniform",
-    "federation": "",
-    "fact.train_all": False,
-    "training.extractor_rate": 1.0,
-}
-"""Settings that came after the first runs; with these values a run is what it was before, down to its name."""
-
-MOVED = {f"{name}.extractor_rate": "training.extractor_rate" for name in ("shot", "sfda")}
-"""Settings by the names they had, with those they have now: configurations of old mean what they meant."""
 
 TABLES = ("settings", "benchmark_settings")
 
@@ -238,7 +217,7 @@ def resolve(values: Mapping[str, Any]) -> Run:
     from galafed.engines.base import engines
     from galafed.networks import names as network_names
 
-    values = _with_moved(values)
+    values = with_moved(values)
     fields = {field.name for field in dataclasses.fields(Run)} - {*TABLES}
     algorithm_name = _text(values, "algorithm", "gala")
     _known("algorithm", algorithm_name, algorithms.names())
@@ -293,17 +272,6 @@ def resolve(values: Mapping[str, Any]) -> Run:
             "source, or take the engine 'serial'"
         )
     return dataclasses.replace(run, target=target, sources=sources, network=network)
-
-
-def _with_moved(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values with settings under their present names."""
-    found = {key: dict(value) if isinstance(value, Mapping) else value for key, value in values.items()}
-    for old, new in MOVED.items():
-        (table, key), (to, name) = old.split("."), new.split(".")
-        place, goal = found.get(table), found.get(to, {})
-        if isinstance(place, dict) and key in place and isinstance(goal, dict):
-            found[to] = {name: place.pop(key), **goal}
-    return found
 
 
 def _with_defaults(values: Mapping[str, Any], defaults: Mapping[str, Any], keys: set[str]) -> dict[str, Any]:
