@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from galafed.config import Training
 from galafed.networks.efficientnet_lite0 import InvertedBottleneck
 from galafed.networks.layers import keep_mask
 from galafed.stacking import kernels
@@ -306,19 +307,13 @@ def test_narrow_product(rows: int, inputs: int, outputs: int, frozen: bool) -> N
     close(*(torch.autograd.grad(result, wanted, gradient) for result in results))
 
 
+SGD = Training(lr=0.1, weight_decay=0.0, batch_size=8).sgd(0, 1)
+
+
 @pytest.mark.parametrize(("rows", "classes"), [(70, 10), (5, 3), (64, 4)])
 def test_losses_of_many_clients_are_those_of_each(rows: int, classes: int) -> None:
-    sgd = {
-        "lr": 0.1,
-        "momentum": 0.9,
-        "weight_decay": 0.0,
-        "persistent": False,
-        "extractor_rate": 1.0,
-        "batch_size": 8,
-        "epochs": 1,
-    }
-    entropy = train(**sgd, mixup=0.0).work.steps[0]
-    apart = align(groups=[{"1": 1.0}, {"2": 1.0}], scale=0.3, dropout=True, **sgd).work.steps[0]
+    entropy = train(**SGD, mixup=0.0).work.steps[0]
+    apart = align(groups=[{"1": 1.0}, {"2": 1.0}], scale=0.3, dropout=True, **SGD).work.steps[0]
     outputs = {name: draw(2, rows, classes, seed=k) for k, name in enumerate(["logits", *apart.outputs])}
     labels = torch.randint(0, classes, (2, rows), device=DEVICE)
     batch, factor = Batch(draw(2, rows, 1, 1, 1).detach(), labels), torch.tensor([1.0, 2.5], device=DEVICE)
@@ -332,14 +327,5 @@ def test_losses_of_many_clients_are_those_of_each(rows: int, classes: int) -> No
 
 
 def test_a_loss_without_a_kernel_has_no_twin() -> None:
-    sgd = {
-        "lr": 0.1,
-        "momentum": 0.9,
-        "weight_decay": 0.0,
-        "persistent": False,
-        "extractor_rate": 1.0,
-        "batch_size": 8,
-        "epochs": 1,
-    }
     groups = [{"1": 0.5, "2": 0.5}, {"3": 1.0}]
-    assert twin_of(align(groups=groups, scale=0.3, dropout=True, **sgd).work.steps[0]) is None
+    assert twin_of(align(groups=groups, scale=0.3, dropout=True, **SGD).work.steps[0]) is None
