@@ -15,6 +15,7 @@ from galafed.model import State, schema_of
 from galafed.networks import names
 from galafed.networks.base import Network
 from galafed.networks.efficientnet_lite0 import EfficientNetLite0, padding
+from galafed.networks.efficientnet_lite0_fixed import EfficientNetLite0Fixed
 from galafed.networks.layers import Dropout, set_dropout_key
 from galafed.networks.residual import Residual
 from galafed.networks.resnet50 import ResNet50
@@ -205,6 +206,31 @@ def test_lite0_features_are_pooled_and_bounded() -> None:
     network = EfficientNetLite0(classes=3, image_size=32)
     features = network.make("extractor")(torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(0)))
     assert bool(((features >= 0) & (features <= 6)).all())
+
+
+def test_fixed_statistics_stay_in_training_and_what_is_learned_moves() -> None:
+    network = EfficientNetLite0Fixed(classes=3, image_size=32)
+    extractor = network.make("extractor")
+    x = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    before = {name: value.clone() for name, value in extractor.state_dict().items()}
+    torch.testing.assert_close(extractor.train()(x), extractor.eval()(x), atol=0, rtol=0)
+    usual = EfficientNetLite0(classes=3, image_size=32).make("extractor")
+    usual.load_state_dict(before)
+    torch.testing.assert_close(extractor.train()(x), usual.eval()(x))
+    assert not torch.allclose(extractor.train()(x), usual.train()(x), atol=1e-3)
+    for name, value in extractor.state_dict().items():
+        assert torch.equal(value, before[name]), name
+    extractor(x).sum().backward()
+    gradients = [value.grad for name, value in extractor.named_parameters() if "_bn" in name]
+    assert len(gradients) == 2 * 49
+    assert all(gradient is not None and bool(gradient.any()) for gradient in gradients)
+
+
+def test_the_network_with_fixed_statistics_starts_from_the_file_of_the_usual_one(places: tuple[Path, Path]) -> None:
+    state = random_state(LITE)
+    save_file(state, places[1] / "efficientnet_lite0.safetensors")
+    found = EfficientNetLite0Fixed(classes=10, image_size=224).initial(1).extractor
+    assert all(torch.equal(found[name], value) for name, value in state.items())
 
 
 # Images as the weights expect them

@@ -26,6 +26,7 @@ from galafed.messages import Failure, Job, Reply
 from galafed.model import Model
 from galafed.networks.base import networks
 from galafed.networks.efficientnet_lite0 import InvertedBottleneck
+from galafed.networks.layers import FixedBatchNorm2d
 from galafed.networks.residual import Bottleneck
 from galafed.runs.assembly import pooled
 from galafed.runs.runner import resume, start
@@ -292,6 +293,7 @@ def test_twins_of_residual_and_inverted_blocks(training: bool) -> None:
     blocks = [
         nn.Sequential(Bottleneck(8, 4, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten()).double(),
         InvertedBottleneck(8, 8, kernel=3, stride=1, expansion=2, side=6).double(),
+        InvertedBottleneck(8, 8, kernel=3, stride=1, expansion=2, side=6, norm=FixedBatchNorm2d).double(),
     ]
     for block in blocks:
         ones = [copy.deepcopy(block).train(training) for _ in range(3)]

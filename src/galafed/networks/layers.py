@@ -1,4 +1,4 @@
-"""Layers of our own: a dropout whose mask depends on nothing but a key, and the convolutions the CNNs share."""
+"""Layers of our own: a dropout whose mask depends on nothing but a key, BatchNorm that stays, and what CNNs share."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 GOLDEN = -1640531527  # 2^32 / golden ratio, as a signed 32-bit number
 
@@ -55,6 +56,16 @@ class Dropout(nn.Module):
 
     def extra_repr(self) -> str:
         return f"p={self.p}, layer={self.layer}"
+
+
+class FixedBatchNorm2d(nn.BatchNorm2d):
+    """y = γ (x - μ) / √(σ² + ε) + β with the μ and σ² it came with, in training too; only γ and β learn."""
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
 
 
 def convolutions(first: int, second: int) -> nn.Sequential:

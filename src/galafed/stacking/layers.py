@@ -118,6 +118,13 @@ class StackedBatchNorm(nn.Module):
         return (exact * scale.view(shape) + shift.view(shape)).to(x.dtype)
 
 
+class StackedFixedBatchNorm(StackedBatchNorm):
+    """BatchNorm that keeps each client's running statistics, in training too."""
+
+    def train(self, mode: bool = True) -> StackedFixedBatchNorm:
+        return super().train(False)
+
+
 class StackedDropout(Dropout):
     """Dropout with each client's own mask, the one its own layer would draw; the key is one of each client [n]."""
 

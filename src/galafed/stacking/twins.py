@@ -9,12 +9,13 @@ from typing import Any
 
 from torch import nn
 
-from galafed.networks.layers import Dropout
+from galafed.networks.layers import Dropout, FixedBatchNorm2d
 from galafed.stacking.layers import (
     PerImage,
     StackedBatchNorm,
     StackedConv2d,
     StackedDropout,
+    StackedFixedBatchNorm,
     StackedFlatten,
     StackedLinear,
 )
@@ -33,6 +34,7 @@ TWINS: dict[type[nn.Module], Twin] = {
     nn.Linear: StackedLinear,
     nn.BatchNorm1d: StackedBatchNorm,
     nn.BatchNorm2d: StackedBatchNorm,
+    FixedBatchNorm2d: StackedFixedBatchNorm,
     Dropout: StackedDropout,
     nn.Flatten: lambda layer, count: StackedFlatten(),
     nn.MaxPool2d: lambda layer, count: PerImage(QuickMaxPool(layer)),

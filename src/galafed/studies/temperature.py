@@ -24,6 +24,8 @@ WORSE = {"digit-five": (2.0, 3.0), "digit-18": (0.2, 3.0)}
 USUAL = 1.0
 CLEAR = 1.0
 """Points by which it has to be lower to be called so."""
+BROKEN = 20.0
+"""Points by which it is lower where training broke down."""
 
 
 @studies.register("temperature")
@@ -59,8 +61,8 @@ class TemperatureStudy(AccuracyStudy):
             yield (
                 f"*On {name}, τ from {low:g} to {high:g} is best*: {inside:.1f} there on average, {outside:.1f} "
                 f"elsewhere; the highest is {means[best]:.1f} with τ = {best:g}, the lowest {means[worst]:.1f} with "
-                f"τ = {worst:g}: {'confirmed' if low <= best <= high and inside > outside else 'not confirmed'}. All "
-                f"values lie within {means[best] - means[worst]:.1f} points, of one seed each."
+                f"τ = {worst:g}: {'confirmed' if low <= best <= high and inside > outside else 'not confirmed'}. "
+                f"{_spread(means)}, of one seed each."
             )
         for name, tau in ((name, tau) for name, taus in WORSE.items() for tau in taus):
             told = {t: [last.get((_row(value), _column(t, name))) for value in (tau, USUAL)] for t in TARGETS[name]}
@@ -76,6 +78,14 @@ class TemperatureStudy(AccuracyStudy):
         """A panel for each benchmark."""
         last = last_rounds(done)
         return {"temperature.png": picture(self.title, list(TARGETS), lambda axes, name: _draw(axes, name, last))}
+
+
+def _spread(means: Mapping[float, float]) -> str:
+    """Within how many points accuracies lie, but for values of τ with which training broke down."""
+    top = max(means.values())
+    broken = [tau for tau in means if top - means[tau] > BROKEN]
+    named = f"Without τ = {' and '.join(f'{tau:g}' for tau in broken)} they" if broken else "All values"
+    return f"{named} lie within {top - min(v for tau, v in means.items() if tau not in broken):.1f} points"
 
 
 def _row(tau: float) -> str:
