@@ -39,7 +39,11 @@ def gap(study: str, row: str, column: str) -> float:
 
 def course(study: str, algorithm: str, target: str) -> list[float]:
     """Test accuracies of the last run of a system, round by round, in percent."""
-    runs = [run for run in archive.read(RESULTS / study) if (run["algorithm"], run["target"]) == (algorithm, target)]
+    runs = [
+        run
+        for run in archive.read(RESULTS / study).values()
+        if (run["algorithm"], run["target"]) == (algorithm, target)
+    ]
     return [100 * value for value in runs[-1]["kept"]["accuracy"]]
 
 
@@ -108,9 +112,9 @@ def test_what_statistics_of_batches_cost_on_photographs() -> None:
     for row in ("KD3A", "FACT", "GALA"):
         said("office-caltech10", row, "regressions on its frozen features, which adapt nothing, have more on average")
         assert fmean(fixed.values()) > fmean(cell("office-caltech10", row, target)[0] for target in targets)
-    said("office-caltech10", "GALA", "lose five points where BatchNorm takes the statistics of batches")
+    said("office-caltech10", "GALA", "lose six points where BatchNorm takes the statistics of batches")
     lost = {target: fixed[target] - batches[target] for target in targets}
-    assert 4.5 < fmean(lost.values()) < 6
+    assert 5.5 < fmean(lost.values()) < 6.5
     said("office-caltech10", "GALA", "on Caltech, where it costs most, GALA has less the slower its extractor learns")
     assert max(lost, key=lost.__getitem__) == "caltech"
     rates = ("", ", of the extractor 0.002", ", of the extractor 0.0002")

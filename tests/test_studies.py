@@ -542,7 +542,14 @@ def test_a_table_shows_the_columns_that_have_no_run_yet(tmp_path: Path) -> None:
     assert kd3a.endswith("| 50.0 | - | - | **50.0** |")  # all that it is to have
 
 
-@pytest.mark.parametrize("name", studies.names())
+MEASURED = [name for name in studies.names() if (Path(__file__).parent.parent / "results" / name).is_dir()]
+
+
+def test_nearly_every_study_has_results() -> None:
+    assert set(studies.names()) - set(MEASURED) == {"office-fixed"}
+
+
+@pytest.mark.parametrize("name", MEASURED)
 def test_every_committed_table_is_a_list_of_cells_with_the_same_keys(name: str) -> None:
     cells = json.loads((Path(__file__).parent.parent / "results" / name / "table.json").read_text())
     assert cells

@@ -12,7 +12,7 @@ from galafed.studies.base import studies
 
 NETWORK = (
     "The network is another one, and training it is part of the reason: regressions on its frozen features, which "
-    "adapt nothing, have more on average, but lose five points where BatchNorm takes the statistics of batches, as it "
+    "adapt nothing, have more on average, but lose six points where BatchNorm takes the statistics of batches, as it "
     "does in training ([probe](../probe/table.md))."
 )
 
