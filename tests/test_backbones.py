@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -377,11 +378,19 @@ def test_the_script_refuses_other_weights_and_leaves_nothing(places: tuple[Path,
 # In a run
 
 
-def test_a_pretrained_network_runs(places: tuple[Path, Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("network", ["efficientnet_lite0", "efficientnet_lite0_fixed"])
+def test_a_pretrained_network_runs_alike_on_both_engines(
+    network: str, places: tuple[Path, Path], tmp_path: Path
+) -> None:
     torch_state = EfficientNetLite0(classes=3, image_size=8).make("extractor").state_dict()
     save_file(dict(torch_state), places[1] / "efficientnet_lite0.safetensors")
-    command = [sys.executable, "-m", "galafed", "run", "toy", "--rounds", "1", "--out", str(tmp_path / "run")]
-    settings = ["--set", "network=efficientnet_lite0", "--set", 'sources=["bright","dark"]']
-    done = subprocess.run([*command, *settings], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "run" / "done").exists()
+    losses = []
+    for engine in ("serial", "stacked"):
+        command = [sys.executable, "-m", "galafed", "run", "toy", "--rounds", "1", "--precision", "float64"]
+        where = ["--engine", engine, "--out", str(tmp_path / engine)]
+        settings = ["--set", f"network={network}", "--set", 'sources=["bright","dark"]']
+        done = subprocess.run([*command, *where, *settings], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        (line,) = (tmp_path / engine / "metrics.jsonl").read_text().splitlines()
+        losses.append([json.loads(line)[name] for name in ("loss", "tuned_loss", "discrepancy")])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)

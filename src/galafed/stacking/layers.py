@@ -121,6 +121,10 @@ class StackedBatchNorm(nn.Module):
 class StackedFixedBatchNorm(StackedBatchNorm):
     """BatchNorm that keeps each client's running statistics, in training too."""
 
+    def __init__(self, layer: nn.BatchNorm2d, count: int) -> None:
+        super().__init__(layer, count)
+        self.eval()
+
     def train(self, mode: bool = True) -> StackedFixedBatchNorm:
         return super().train(False)
 
