@@ -198,7 +198,10 @@ def _beside_the_paper(
     if not lines:
         return []
     lines += [*_against(records, "GALA", "FACT"), *(_below_all_labels(records, "GALA") if bounded else [])]
-    head = "The paper's figures stand in brackets; * marks a target whose data is not the paper's."
+    head = (
+        "The paper's figures stand in brackets, means computed from its columns; * marks a target whose data is not "
+        "the paper's."
+    )
     return [head, "", *lines]
 
 

@@ -34,7 +34,7 @@ def compare(columns: Iterable[str], done: Done) -> list[Compared]:
     """Of every target that both systems have run on; accuracies are means over seeds, changes are not."""
     found = []
     for column in columns:
-        ours, other = (_curves(row, column, done) for row in (OURS, OTHER))
+        ours, other = (curves_of(row, column, done) for row in (OURS, OTHER))
         if ours and other:
             level = fmean(curve[-1] for curve in other)
             middle = [fmean(values) for values in zip(*ours, strict=False)]
@@ -42,7 +42,12 @@ def compare(columns: Iterable[str], done: Done) -> list[Compared]:
             passed = max(below, default=0) + 1
             found.append(
                 Compared(
-                    column, level, passed if passed <= len(middle) else None, len(middle), _moves(ours), _moves(other)
+                    column,
+                    level,
+                    passed if passed <= len(middle) else None,
+                    len(middle),
+                    moves_of(ours),
+                    moves_of(other),
                 )
             )
     return found
@@ -68,10 +73,12 @@ def claims(found: Sequence[Compared]) -> Iterator[str]:
     )
 
 
-def _curves(row: str, column: str, done: Done) -> list[list[float]]:
+def curves_of(row: str, column: str, done: Done) -> list[list[float]]:
+    """Accuracies of the runs of a cell, round by round, in percent."""
     every = [accuracies(summary) for cell, summary in done if (cell.row, cell.column) == (row, column)]
     return [[value for _, value in curve] for curve in every if len(curve) > 1]
 
 
-def _moves(curves: Iterable[Sequence[float]]) -> float:
+def moves_of(curves: Iterable[Sequence[float]]) -> float:
+    """Points by which accuracy changes from a round to the next, mean over the second half of the rounds."""
     return fmean(fmean(abs(b - a) for a, b in pairwise(curve[(len(curve) - 1) // 2 :])) for curve in curves)

@@ -19,7 +19,8 @@ class DigitFiveCutStudy(DigitFiveStudy):
     title: ClassVar[str] = "Digit-Five: SHOT and KD3A with a linear predictor (their rows of its Table 1)"
     about: ClassVar[str] = (
         "The network is `m3sda_cnn`, whose predictor is one linear layer; these rows of the paper's table come from "
-        "KD3A's authors, who used it. All else is as in the study `digit-five`."
+        "KD3A's authors, who used it. Its convolutions differ too, so what the cut alone does is not seen here. All "
+        "else is as in the study `digit-five`."
     )
     reasons: ClassVar[Mapping[str, str]] = {
         "KD3A": "SYN is regenerated. On USPS it is below what it has with the network of "

@@ -22,8 +22,9 @@ class OfficeFixedStudy(OfficeStudy):
     about: ClassVar[str] = (
         "The network is `efficientnet_lite0_fixed`: its extractor normalises with the statistics of ImageNet, in "
         f"training too; with those of batches its features are worth less ([probe](../probe/table.md)). It learns with "
-        f"a rate of {RATE:g}: no batch takes the scale out of its layers any more, and with 0.02 GALA learned next to "
-        "nothing in its first round. All else is as in the study `office-caltech10`."
+        f"a rate of {RATE:g}: no batch takes the scale out of its layers any more, and in a trial of one round with "
+        "0.02 GALA had 24 % on Caltech, with this rate 87 %. All else is as in the study `office-caltech10`; "
+        "`sweep-office` has GALA with this rate and statistics of batches."
     )
     reasons: ClassVar[Mapping[str, str]] = {}
 

@@ -15,6 +15,7 @@ from galafed.errors import ConfigError
 from galafed.reproduction.accuracy import SYSTEMS, AccuracyStudy, Done, Values, last_rounds
 from galafed.reproduction.figure import picture
 from galafed.reproduction.pages import signed
+from galafed.reproduction.steadiness import curves_of, moves_of
 from galafed.runs import archive
 from galafed.studies.base import Cell, studies
 from galafed.studies.digit_five import ROUNDS
@@ -27,6 +28,13 @@ ADDED = tuple(name for name in EIGHTEEN if name not in DIGIT_FIVE)
 FEW = 9
 """Beyond so many sources the paper's figure has no KD3A, for its runtime there."""
 RIVALS = ("KD3A", "FACT")
+CAUTION = {
+    "KD3A": "With the network of its authors, KD3A is ahead on syn with four sources "
+    "([digit-five-cut](../digit-five-cut/table.md)).",
+    "FACT": "With four sources and 100 rounds instead of 60 FACT is within a point everywhere, GALA with τ = 0.2 "
+    "([digit-five](../digit-five/table.md)).",
+}
+"""What else is to be known of four sources."""
 CLEAR = 1.0
 """Points that one system has to be ahead of another to be called so."""
 
@@ -129,12 +137,14 @@ class SourceCountStudy(AccuracyStudy):
                 f"{signed(gala)}: {sum(change > 0 for change in gala.values())} of {len(gala)}"
                 + (f"; of this from {FEW} on {signed(late)}." if late else ".")
             )
-        if most > FEW and (fact := gained("FACT", FEW, most)):
-            better = sum(change > 0 for change in fact.values())
-            yield (
-                f"*FACT becomes unstable beyond {FEW} sources*: in the last round, from {FEW} to {most} sources "
-                f"{signed(fact)}: it is better on {better} of {len(fact)}."
-            )
+        for row in ("FACT", "GALA"):
+            if fewest < FEW in counts and (early := gained(row, fewest, FEW)):
+                better = sum(change > 0 for change in early.values())
+                yield (
+                    f"*All methods benefit from additional sources at first*: {row}, from {fewest} to {FEW}, "
+                    f"{signed(early)}: {better} of {len(early)}."
+                )
+        yield from self._steadiness(done)
         for rival in RIVALS:
             cells = [column for row, column in last if row == "GALA" and (rival, column) in last]
             gaps = {f"{column} sources": round(last["GALA", column] - last[rival, column], 1) for column in cells}
@@ -143,9 +153,34 @@ class SourceCountStudy(AccuracyStudy):
             ahead = sum(gap > CLEAR for gap in gaps.values())
             behind = {column: gap for column, gap in gaps.items() if gap < -CLEAR}
             told = f"; behind on {signed(behind)}" if behind else ""
+            planned = sum(cell.row == rival for cell in self.cells())
             yield (
                 f"*It consistently outperforms {rival}*: by more than a point in {ahead} of {len(gaps)} cells, within "
                 f"a point in {len(gaps) - ahead - len(behind)}{told}."
+                + (f" Of {planned} cells that {rival} is to have." if len(gaps) < planned else "")
+                + (f" {CAUTION[rival]}" if fewest == len(DIGIT_FIVE) - 1 else "")
+            )
+
+    def _steadiness(self, done: Done) -> Iterable[str]:
+        """How much accuracy moves between rounds, by the number of sources, over targets that every number has."""
+        counts = sorted(self.settings.counts)
+        if not counts[0] <= FEW < counts[-1]:
+            return
+        told, verdict = [], ""
+        for row in ("FACT", "GALA"):
+            curves = {(t, count): curves_of(row, f"{t}, {count}", done) for t in DIGIT_FIVE for count in counts}
+            whole = [t for t in DIGIT_FIVE if all(curves[t, count] for count in counts)]
+            if whole:
+                moves = [fmean(moves_of(curves[t, count]) for t in whole) for count in counts]
+                told.append(f"{row} {', '.join(f'{value:.2f}' for value in moves)} on {', '.join(whole)}")
+                if row == "FACT":
+                    sides = [[m for m, n in zip(moves, counts, strict=True) if (n > FEW) == more] for more in (0, 1)]
+                    verdict = ": confirmed" if fmean(sides[1]) > fmean(sides[0]) else ": not confirmed of FACT"
+        if told:
+            yield (
+                f"*FACT becomes unstable beyond {FEW} sources, GALA stays stable*: points that accuracy moves from a "
+                f"round to the next, in the second half of the rounds, with {', '.join(map(str, counts))} sources: "
+                f"{'; '.join(told)}{verdict}."
             )
 
     def pictures(self, done: Done) -> Mapping[str, bytes]:

@@ -32,7 +32,8 @@ class Sweep(AccuracyStudy):
         """The table, and what each judge would choose."""
         files = super().write(folder, done, command=command)
         found = judged(done)
-        return [*files, *write_files(folder, {"judged.json": as_json(found), "judged.md": _words(found)})]
+        words = _words(found, list(self.rows()))
+        return [*files, *write_files(folder, {"judged.json": as_json(found), "judged.md": words})]
 
 
 @studies.register("sweep")
@@ -76,8 +77,9 @@ def judged(done: Sequence[tuple[Cell, Mapping[str, Any]]]) -> dict[str, Any]:
     return {"means": means, "chosen": best}
 
 
-def _words(found: Mapping[str, Any]) -> str:
+def _words(found: Mapping[str, Any], settings: Sequence[str]) -> str:
     means: Mapping[str, Mapping[str, float]] = found["means"]
+    lacking = [row for row in settings if not any(row in rows for rows in means.values())]
     rows = [
         [row, *(f"{means[judge][row]:.4f}" if row in means[judge] else "-" for judge in means)]
         for row in dict.fromkeys(row for judge in means.values() for row in judge)
@@ -87,4 +89,5 @@ def _words(found: Mapping[str, Any]) -> str:
         "Last round, mean over the targets.",
         grid(["", *means], rows),
         listed(f"{JUDGES[judge][0]}: **{row}**" for judge, row in found["chosen"].items()),
+        f"Not measured on every target, so not judged: {'; '.join(lacking)}." if lacking else "",
     )

@@ -17,7 +17,7 @@ TARGETS = ("webcam", "amazon", "caltech")
 class OfficeSweep(Sweep):
     """Office-Caltech10: a small target, a large one, and the one on which training loses against frozen features."""
 
-    title: ClassVar[str] = "A sweep for Office-Caltech10: learning rate and momentum"
+    title: ClassVar[str] = "A sweep for Office-Caltech10: learning rate, momentum, rate of the extractor"
     about: ClassVar[str] = (
         "The paper gives no learning rate; FACT's code has 0.005 and keeps each client's momentum over the whole run. "
         "A phase has two to nine batches here, fewer than the ten or so that a momentum of 0.9 needs to build up: "
