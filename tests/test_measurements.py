@@ -334,7 +334,7 @@ def test_with_four_sources_the_runs_of_kd3a_are_those_of_digit_five() -> None:
 def test_source_count_draws_curves_and_tells_the_order(tmp_path: Path) -> None:
     study: Any = studies.get("source-count")()
     accuracy = {"last": 0.5, "selected": 0.5, "best_oracle": 0.6}
-    common = {"device": "cuda", "machine": "m", "rounds": 60, "accuracy": accuracy}
+    common = {"device": "cuda", "machine": "m", "rounds": 60, "accuracy": accuracy, "kept": {"accuracy": [0.4, 0.5]}}
     done = [(cell, {**common, "target": cell.run.target}) for cell in study.cells()[:-1]]
     written = study.write(tmp_path, done, command="c")
     assert [path.name for path in written] == ["table.json", "table.md", "source-count.png"]
