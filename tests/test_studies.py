@@ -486,6 +486,8 @@ def test_what_the_paper_says_of_photographs_is_held_against_the_numbers() -> Non
     assert "amazon KD3A 92.0, FACT 94.0, GALA 93.0; caltech KD3A 92.0" in amazon
     assert "highest accuracy on DSLR and Webcam*: dslr KD3A 92.0" in dslr
     assert place.endswith("place 2 of 3 measured (KD3A 92.0, FACT 94.0, GALA 93.0).")
+    last = _claims("office-caltech10", lambda row, column: 0.91 if row == "GALA" else found.get(row, 0.5))[2]
+    assert "place 3 of 3 measured" in last
     assert gained == "Ours: adaptation gains +3.0 points on average over source-only, +5.0 in the paper."
     study = studies.get("office-caltech10")()
     done = [
@@ -494,6 +496,13 @@ def test_what_the_paper_says_of_photographs_is_held_against_the_numbers() -> Non
         if (c.row, c.column) != ("GALA", "dslr")
     ]
     assert not list(study.claims(done))
+
+
+def test_with_fixed_statistics_every_extractor_learns_at_the_same_rate() -> None:
+    runs = [cell.run for cell in studies.get("office-fixed")().cells()]  # type: ignore[attr-defined]
+    assert {run.network for run in runs} == {"efficientnet_lite0_fixed"}
+    assert {run.algorithm for run in runs} == {"oracle", "source_only", "kd3a", "fact", "gala"}
+    assert all(run.training.lr * run.training.extractor_rate == pytest.approx(0.002) for run in runs)
 
 
 def test_a_run_that_ends_saying_the_same_of_every_image_is_told() -> None:
@@ -637,6 +646,9 @@ def test_the_sweep_tells_what_each_judge_would_choose_and_compares_only_whole_ro
     judged = json.loads((tmp_path / "judged.json").read_text())
     assert judged["chosen"] == {"information": second, "entropy": second, "accuracy": first}
     assert f"(oracle): **{first}**" in (tmp_path / "judged.md").read_text()
+    assert "so not judged: lr 0.02; lr 0.04; IGD 0.1;" in (tmp_path / "judged.md").read_text()
+    committed = (Path(__file__).parent.parent / "results/sweep/judged.md").read_text(encoding="utf-8")
+    assert "not judged" not in committed  # the whole sweep was measured
 
 
 def test_rows_can_be_worked_on_alone(tmp_path: Path, tiny: None) -> None:
