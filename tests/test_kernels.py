@@ -282,10 +282,16 @@ def test_batches_are_gathered_by_number(side: int) -> None:
 
 
 @pytest.mark.skipif(DEVICE.type == "cuda", reason="checks the kernels' arithmetic in float32, by the interpreter")
-@pytest.mark.parametrize(("algorithm", "rounds"), [("gala", 1), ("kd3a", 1)])
-def test_rounds_with_kernels_equal_serial(algorithm: str, rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """KD3A has work of the target that is not stacked, and so must not be done on twins."""
-    sizes = {"a": 10, "b": 8, "t": 8}
+@pytest.mark.parametrize(
+    ("algorithm", "rounds", "largest"), [("gala", 1, 10), ("kd3a", 1, 10), ("mdan", 1, 8), ("dsbn", 2, 8)]
+)
+def test_rounds_with_kernels_equal_serial(
+    algorithm: str, rounds: int, largest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KD3A has work of the target that is not stacked, and so must not be done on twins; MDAN applies a layer to
+    several domains in one step; DSBN lends layers and remembers, and in its second round it knows single images.
+    """
+    sizes = {"a": largest, "b": 8, "t": 8}
     different = {"algorithm": algorithm, "dtype": torch.float32, "rounds": rounds, "sizes": sizes, "threads": 64}
     serial, _ = play("serial", **different)
     monkeypatch.setattr(kernels, "usable", lambda bench: True)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import runpy
 from pathlib import Path
 from statistics import fmean
+
+import numpy as np
 
 from galafed.reproduction import published
 from galafed.reproduction.accuracy import AccuracyStudy
@@ -146,3 +149,28 @@ def test_what_statistics_of_batches_cost_on_photographs() -> None:
     less = {t: fixed[t] - probe("each source, parameters averaged")[t] for t in targets}
     assert f"{less['dslr']:.1f} less on DSLR and {less['webcam']:.1f} on Webcam" in decided
     assert max(less["amazon"], less["caltech"]) < 0.1
+
+
+def test_which_statistics_the_sources_alone_choose_on_photographs() -> None:
+    script = runpy.run_path(str(RESULTS.parent / "benchmarks/probe.py"))
+    found = {f"{way}{words}": probe(f"{way}{words}") for way in script["WAYS"] for words in script["STATISTICS"].values()}
+    page = (RESULTS / "probe/table.md").read_text(encoding="utf-8")
+    assert script["verdict"](found) in page
+    for way in ("all sources together", "without each source in turn"):
+        found[way] = {**found[way], "dslr": 0.0}
+    assert "those of the batch for dslr:" in script["verdict"](found)
+    assert "the same for 4 of 4" in script["verdict"](found)
+    found["all sources together"] = {**found["all sources together"], "dslr": 100.0}
+    assert "the same for 3 of 4" in script["verdict"](found)
+
+
+def test_a_source_is_tested_by_the_other_sources_and_never_by_the_target() -> None:
+    without_each = runpy.run_path(str(RESULTS.parent / "benchmarks/probe.py"))["without_each"]
+    labels = np.arange(20) % 2
+    right = np.stack([10.0 * labels, 10.0 - 10.0 * labels], axis=1)
+    known = {"a": (right, labels), "b": (right, labels), "c": (right, 1 - labels), "target": (right, labels)}
+    # Of a and b, c is all wrong; the pairs of c and another one are undecided and say one class of everything.
+    known["c"] = (np.concatenate([right] * 3), np.concatenate([1 - labels] * 3))
+    assert without_each(known, "target") == 0
+    assert without_each({**known, "target": known["c"]}, "target") == 0
+    assert without_each(known, "c") == 100

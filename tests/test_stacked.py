@@ -6,7 +6,9 @@ import copy
 import dataclasses
 import os
 import shutil
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +33,12 @@ from galafed.networks.residual import Bottleneck
 from galafed.runs.assembly import pooled
 from galafed.runs.runner import resume, start
 from galafed.runs.seeding import seed_for, seeds_for
+from galafed.stacking.fitting import KEPT_FOR, Member, Workspace
 from galafed.stacking.plan import arrange, segments
-from galafed.stacking.twins import CannotStack, twin
+from galafed.stacking.resident import Resident
+from galafed.stacking.twins import TWINS, CannotStack, twin
 from galafed.stacking.worker import Worker
-from galafed.work import Batch, Finished, Fit, Sgd, Step, Task
+from galafed.work import Batch, Finished, Fit, Sgd, Step, Sweep, Task
 
 SIZES = {"a": 40, "b": 23, "c": 40, "d": 17, "t": 33}
 """Clients end their epochs at different steps: with batches of 8, some with a short batch, one with a batch of one."""
@@ -248,25 +252,99 @@ def test_a_client_whose_loss_explodes_fails_alone() -> None:
     assert isinstance(found["quiet"], Reply)
 
 
-def test_what_cannot_be_stacked_is_done_one_after_the_other_with_one_notice() -> None:
+def test_what_cannot_be_stacked_is_done_one_after_the_other_with_one_notice(monkeypatch: pytest.MonkeyPatch) -> None:
     data = {name: images(20, size) for size, name in enumerate("abc")}
-    step = two_optimisers().steps[0]
-    remembering = dataclasses.replace(step, remember=lambda outputs, batch: {})
-    work = two_optimisers(steps=(remembering,))
+    monkeypatch.delitem(TWINS, nn.MaxPool2d)
     notices: list[str] = []
-    serial, stacked = answers("serial", work, data), answers("stacked", work, data, notices)
+    serial, stacked = answers("serial", two_optimisers(), data), answers("stacked", two_optimisers(), data, notices)
     assert all(distance(Model(serial[name].parts), Model(stacked[name].parts)) == 0 for name in data)
-    assert notices == ["fit: work that remembers cannot be stacked, so clients train one after the other"]
+    assert notices == ["fit: MaxPool2d cannot be stacked, so clients train one after the other"]
 
 
-@pytest.mark.parametrize("algorithm", ["kd3a", "shot", "sfda"])
-def test_work_with_values_for_single_images_is_stacked(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("algorithm", METHODS)
+def test_the_training_of_every_system_is_stacked(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     alone = []
     carry_out = Worker._alone
     monkeypatch.setattr(Worker, "_alone", lambda self, begun: alone.append(begun.job.task) or carry_out(self, begun))
-    play("stacked", algorithm, rounds=2)
-    assert alone
+    play("stacked", algorithm, rounds=2, at_once=2)
     assert not [task.name for task in alone if isinstance(task.work, Fit)]
+
+
+def test_work_on_several_domains_that_mixes_remembers_and_knows_single_images() -> None:
+    """Two clients with a domain beside their own images; its batches are fewer, and so start over."""
+
+    def loss(outputs: Mapping[str, torch.Tensor], batch: Batch) -> torch.Tensor:
+        assert batch.streams["own"].labels is None
+        weights = batch.streams["own"].rows["weight"]
+        assert batch.mixed is not None
+        assert batch.mixed.labels is not None
+        mixed = torch.nn.functional.cross_entropy(outputs["logits"], batch.mixed.labels) * batch.mixed.share
+        far = (outputs["theirs"] - outputs["kept"].mean(dim=0)).square().mean(dim=-1)
+        return loss_of_classes(outputs, batch) + mixed + (weights * far).mean()
+
+    def remember(outputs: Mapping[str, torch.Tensor], batch: Batch) -> dict[str, Any]:
+        return {"centroids:own": {"means": outputs["kept"] + outputs["theirs"].mean(dim=0)}}
+
+    paths = {"logits": ("extractor", "predictor"), "theirs": ("@own", "extractor", "predictor")}
+    step = Step(
+        outputs=paths | {"kept": ("@own", "centroids:own")},
+        loss=loss,
+        update=("extractor", "predictor"),
+        remember=remember,
+    )
+    work = two_optimisers(
+        steps=(step, *two_optimisers().steps[1:]), mixup=0.5, epochs=2, rows=("weight",),
+        schema=lambda network: {part: network.schema(part) for part in ("extractor", "predictor", "centroids:own")},
+    )  # fmt: skip
+    network = networks.get("small_cnn")(classes=3, image_size=8)
+    model = dict(network.initial(3, torch.float64).parts)
+    model["centroids:own"] = {"means": torch.zeros(3, 3, dtype=torch.float64)}
+    found = {}
+    for engine in ("serial", "stacked"):
+        data = {
+            name: dataclasses.replace(images(size, size), streams={"own": images(11, size + 1, labelled=False)})
+            for name, size in (("a", 40), ("b", 21))
+        }
+        bench = Bench(network, torch.device("cpu"), torch.float64)
+        made = engines.get(engine)(bench=bench, data=data, seed=3, config=Run(max_clients_at_once=9, threads=1))
+        made.notice = lambda text: pytest.fail(text)
+        sweep = Sweep(
+            outputs={"theirs": ("@own", "extractor", "predictor")},
+            measure=lambda outputs, batch: {"weight": outputs["theirs"][:, 0].exp()},
+            rows=("weight",),
+            finish=lambda sums, dtype: {},
+            schema=lambda network: {},
+        )
+        for task in (Task("weigh", {}, sweep), Task("fit", {}, work)):
+            replies = made.dispatch([Job(name, 0, task, model) for name in data], None, lambda done: None)
+            assert all(isinstance(reply, Reply) for reply in replies)
+        found[engine] = {reply.client: reply for reply in replies}
+    for name, reply in found["serial"].items():
+        other = found["stacked"][name]
+        assert distance(Model(reply.parts), Model(other.parts)) < 1e-12
+        assert reply.metrics == pytest.approx(other.metrics, rel=1e-12)
+        assert distance(Model(reply.parts), Model(model)) > 1e-3
+
+
+def test_steps_that_are_never_taken_again_are_let_go() -> None:
+    data = {"a": images(20, 1)}
+    network = networks.get("small_cnn")(classes=3, image_size=8)
+    resident = Resident(data, torch.device("cpu"))
+    workspace = Workspace(Bench(network, torch.device("cpu"), torch.float64), resident, pytest.fail)
+    member = Member("a", network.initial(3, torch.float64).parts, {}, (1,))
+    step = two_optimisers().steps[0]
+    anew = [two_optimisers(steps=(dataclasses.replace(step, loss=partial(loss_of_classes)),)) for _ in range(30)]
+    for work in anew:
+        workspace.fit(two_optimisers(), [member])
+        workspace.fit(work, [member])
+    (team,) = workspace._teams.values()
+    lengths = 2  # whole batches, and the last one
+    assert len(team._lanes) <= lengths * (1 + KEPT_FOR)
+    usual = [lane for lane in team._lanes.values() if lane._work.steps[0].loss is loss_of_classes]
+    assert len(usual) == lengths
+    before = list(map(id, usual))
+    workspace.fit(two_optimisers(), [member])
+    assert [id(lane) for lane in team._lanes.values() if lane._work.steps[0].loss is loss_of_classes] == before
 
 
 def test_a_layer_without_a_twin_is_named() -> None:
@@ -286,6 +364,29 @@ def test_a_forward_of_its_own_is_not_guessed_at() -> None:
 
     with pytest.raises(CannotStack, match="Rolls"):
         twin(Rolls(), 2)
+
+    class Turned(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x.flip(0))
+
+    with pytest.raises(CannotStack, match="Turned"):
+        twin(Turned(3, 3), 2)
+
+
+def test_a_class_that_only_says_how_a_layer_is_made_is_that_layer() -> None:
+    class Narrow(nn.Linear):
+        def __init__(self) -> None:
+            super().__init__(3, 2)
+
+    class Block(nn.Sequential):
+        def __init__(self) -> None:
+            super().__init__(OrderedDict(full=Narrow(), relu=nn.ReLU()))
+
+    made = twin(Block(), 4)
+    assert {name: value.shape for name, value in made.state_dict().items()} == {
+        "full.weight": (4, 2, 3),
+        "full.bias": (4, 2),
+    }
 
 
 @pytest.mark.parametrize("training", [True, False])

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
 
-from galafed.batches import WorkError, count_batches
+from galafed.batches import WorkError
 from galafed.loops import NOT_FINITE, Bench, Fitted
-from galafed.networks.layers import dropouts
 from galafed.runs.seeding import array_generator, generator, seeds_for
-from galafed.stacking.lane import Draws, Lane
-from galafed.stacking.plan import Segment, arrange, segments
+from galafed.stacking.lane import Draws, Lane, Place, mixes
+from galafed.stacking.plan import arrange
+from galafed.stacking.portions import Portion, portions
 from galafed.stacking.resident import Resident
 from galafed.stacking.stack import Stack
-from galafed.stacking.twins import CannotStack, unstackable
-from galafed.work import Fit, States
+from galafed.stacking.twins import separate
+from galafed.work import Fit, Rows, States
 
 WORTH_TELLING = 1.0
 """Seconds of compiling that the user should know of."""
 TEAMS = 4
 """So many sets of stacks are kept for the next phase; beyond, the oldest is let go."""
+KEPT_FOR = 8
+"""A lane is let go when so many fits of its team had no use for it: a loss that is another in each round never has."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Member:
     states: States
     momentum: States
     stream: tuple[object, ...]
-    rows: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    rows: Rows = field(default_factory=dict)
 
 
 class Team:
@@ -41,7 +43,25 @@ class Team:
 
     def __init__(self, bench: Bench, modules: Sequence[str], count: int) -> None:
         self.stacks = {name: Stack(bench, name, count) for name in modules}
-        self.lanes: dict[object, Lane] = {}
+        self._lanes: dict[object, Lane] = {}
+        self._used: dict[object, int] = {}
+        self._fits = 0
+
+    def begin(self, states: Sequence[States], momentum: Sequence[States]) -> None:
+        """Take what the clients start from, and let go of lanes that nobody asks for any more."""
+        for name, stack in self.stacks.items():
+            stack.load([state[name] for state in states])
+            stack.start_momentum([kept.get(name) for kept in momentum])
+        self._fits += 1
+        for key in [key for key, fit in self._used.items() if fit < self._fits - KEPT_FOR]:
+            del self._lanes[key], self._used[key]
+
+    def lane(self, key: object, make: Callable[[], Lane]) -> Lane:
+        """The lane of a key, made if there is none."""
+        if key not in self._lanes:
+            self._lanes[key] = make()
+        self._used[key] = self._fits
+        return self._lanes[key]
 
 
 class Workspace:
@@ -56,30 +76,29 @@ class Workspace:
 
     def fit(self, work: Fit, members: Sequence[Member]) -> list[Fitted | WorkError]:
         """Run a `Fit` for every member, all of which have what it needs; answers in their order."""
-        if reason := unstackable(work):
-            raise CannotStack(reason)
-        sizes = [len(self._resident.data[member.name]) for member in members]
-        order = arrange(sizes, work.batch_size)
-        clients, sizes = [members[k] for k in order], [sizes[k] for k in order]
+        if separate(work) and len(members) > 1:
+            return [answer for member in members for answer in self.fit(work, [member])]
+        order = arrange([len(self._resident.data[member.name]) for member in members], work.batch_size)
+        clients = [members[k] for k in order]
         team = self._team(work.modules, len(clients))
-        for name, stack in team.stacks.items():
-            stack.load([client.states[name] for client in clients])
-            stack.start_momentum([client.momentum.get(name) for client in clients])
-        rows: dict[str, torch.Tensor] = {}
+        team.begin([client.states for client in clients], [client.momentum for client in clients])
+        rows: dict[str, dict[str, torch.Tensor]] = {}
         for client in clients:
-            rows |= self._resident.hold(client.name, client.rows)
+            for stream, known in client.rows.items():
+                rows.setdefault(stream, {}).update(self._resident.hold(client.name, stream, known))
         losses = torch.zeros(len(work.steps), len(clients), dtype=torch.float64, device=self._bench.device)
-        for epoch in range(work.epochs):
-            for segment in segments(sizes, work.batch_size):
-                lane = self._lane(team, work, segment, rows)
-                lane.losses.zero_()
-                prepared = lane.run(self._draws(work, team, clients, sizes, segment, epoch), work.optimiser.lr)
-                if prepared > WORTH_TELLING:
-                    many = f"{segment.stop - segment.start} client(s) with batches of {segment.length}"
-                    self._notice(f"compiling for {many} took {prepared:.1f} s, which later rounds save")
-                losses[:, segment.start : segment.stop] += lane.losses
-        counts = torch.tensor([max(work.epochs * count_batches(size, work.batch_size), 1) for size in sizes])
-        means = (losses.cpu() / counts).T.tolist()
+        counts = torch.zeros(len(clients), dtype=torch.int64)
+        for portion in portions(work, self._resident, [(client.name, client.stream) for client in clients]):
+            here = slice(portion.start, portion.stop)
+            lane = self._lane(team, work, portion, rows, clients[here])
+            lane.losses.zero_()
+            prepared = lane.run(draw(work, portion, clients[here], lane.places), work.optimiser.lr)
+            if prepared > WORTH_TELLING:
+                many = f"{portion.stop - portion.start} client(s) with batches of {portion.longest}"
+                self._notice(f"compiling for {many} took {prepared:.1f} s, which later rounds save")
+            losses[:, here] += lane.losses
+            counts[here] += portion.steps
+        means = (losses.cpu() / counts.clamp(min=1)).T.tolist()
         moved = tuple(dict.fromkeys(name for step in work.steps for name in step.update))
         states = {name: stack.states() for name, stack in team.stacks.items()}
         momenta = {name: team.stacks[name].momenta() for name in moved if work.optimiser.persistent}
@@ -100,58 +119,61 @@ class Workspace:
         self._teams[key] = self._teams.pop(key)  # the newest is last
         return self._teams[key]
 
-    def _lane(self, team: Team, work: Fit, segment: Segment, rows: Mapping[str, torch.Tensor]) -> Lane:
-        """The lane for a segment: one from an earlier phase if it computes the same, whatever its learning rate."""
-        capacity = max(self._capacity // segment.length, 1) if segment.steps > 1 else 1
-        steps = tuple((tuple(step.outputs.items()), step.loss, step.update) for step in work.steps)
+    def _lane(
+        self,
+        team: Team,
+        work: Fit,
+        portion: Portion,
+        rows: Rows,
+        clients: Sequence[Member],
+    ) -> Lane:
+        """The lane for a portion: one from an earlier phase if it computes the same, whatever its learning rate."""
+        data = self._resident.data[clients[0].name]
+        labelled = [s for s in portion.orders if work.labelled and (not s or data.stream(s).labels is not None)]
+        # As many steps as an epoch may have; streams begin their next one without a pause.
+        most = self._capacity // portion.longest + 1
+        capacity = most * (1 if "" in portion.orders else work.epochs) if portion.steps > 1 else 1
+        steps = tuple((tuple(step.outputs.items()), step.loss, step.update, step.remember) for step in work.steps)
         settings = (replace(work.optimiser, lr=0.0), tuple(work.modes.items()), tuple(work.rates.items()))
-        batch = (work.labelled, bool(work.mixup), tuple((name, id(values)) for name, values in rows.items()))
-        key = (segment.start, segment.stop, segment.length, capacity, steps, settings, batch)
-        if key not in team.lanes:
-            team.lanes[key] = Lane(
+        held = tuple((stream, name, id(values)) for stream, known in rows.items() for name, values in known.items())
+        batch = (tuple(labelled), mixes(work), held)
+        return team.lane(
+            (portion.start, portion.stop, portion.lengths, capacity, steps, settings, batch),
+            lambda: Lane(
                 work, self._bench, self._resident, team.stacks, rows,
-                start=segment.start, stop=segment.stop, length=segment.length, capacity=capacity,
-            )  # fmt: skip
-        return team.lanes[key]
+                start=portion.start, stop=portion.stop, lengths=dict(portion.lengths), labelled=labelled,
+                capacity=capacity,
+            ),
+        )  # fmt: skip
 
-    def _keys(self, work: Fit, client: Member, size: int, segment: Segment, epoch: int, name: str) -> torch.Tensor:
-        """The dropout keys of one client and module: [batches, steps]."""
-        first = epoch * count_batches(size, work.batch_size) + segment.first
+
+def draw(work: Fit, portion: Portion, clients: Sequence[Member], places: Sequence[Place]) -> Draws:
+    """The dropout keys of some places and the mixup shares of a portion, from the random streams of its clients."""
+
+    def keys(module: str, stream: str) -> torch.Tensor:
+        """[steps, parts of a step, n]."""
         parts = range(len(work.steps))
-        places = [(batch, step, name) for batch in range(first, first + segment.steps) for step in parts]
-        return torch.tensor(seeds_for(client.stream, places)).view(segment.steps, len(parts))
-
-    def _draws(
-        self, work: Fit, team: Team, clients: Sequence[Member], sizes: Sequence[int], segment: Segment, epoch: int
-    ) -> Draws:
-        """The permutations, dropout keys and mixup shares of a segment, from the random streams of its clients."""
-        here = range(segment.start, segment.stop)
-        numbers = range(segment.first, segment.first + segment.steps)
-        begin, end = segment.first * work.batch_size, segment.first * work.batch_size + segment.steps * segment.length
-        orders = []
-        for k in here:
-            shuffle = generator(*clients[k].stream, "shuffle", epoch)
-            order = torch.randperm(sizes[k], generator=shuffle)[begin:end] + self._resident.first[clients[k].name]
-            orders.append(order.view(segment.steps, segment.length))
-
-        def stream(k: int, number: int) -> tuple[object, ...]:
-            return (*clients[k].stream, epoch * count_batches(sizes[k], work.batch_size) + number)
-
-        random = [
-            name for name, stack in team.stacks.items() if any(dropouts(stack.window(segment.start, segment.stop)))
+        own = (f"@{stream}",) if stream else ()
+        numbers = [
+            [(before + step, part, module, *own) for step in range(portion.steps) for part in parts]
+            for before in portion.before
         ]
-        keys = {
-            name: torch.stack([self._keys(work, clients[k], sizes[k], segment, epoch, name) for k in here], -1)
-            for name in random
-        }
-        if not work.mixup:
-            return Draws(torch.stack(orders, dim=1), keys, None, None)
-        streams = [[(*stream(k, b), "mixup") for k in here] for b in numbers]
-        shares = [[array_generator(*s).beta(work.mixup, work.mixup) for s in row] for row in streams]
-        mates = [[torch.randperm(segment.length, generator=generator(*s)) for s in row] for row in streams]
-        return Draws(
-            torch.stack(orders, dim=1),
-            keys,
-            torch.stack([torch.stack(row) for row in mates]),
-            torch.tensor(shares, dtype=torch.float64),
-        )
+        seeds = [seeds_for(client.stream, mine) for client, mine in zip(clients, numbers, strict=True)]
+        return torch.tensor(seeds).T.reshape(portion.steps, len(parts), len(clients))
+
+    drawn = {place: keys(*place) for place in places}
+    if not mixes(work):
+        return Draws(portion.orders, drawn)
+    streams = [
+        [(*client.stream, before + step, "mixup") for client, before in zip(clients, portion.before, strict=True)]
+        for step in range(portion.steps)
+    ]
+    shares = [[array_generator(*s).beta(work.mixup, work.mixup) for s in row] for row in streams]
+    length = portion.orders[""].shape[2]
+    mates = [[torch.randperm(length, generator=generator(*s)) for s in row] for row in streams]
+    return Draws(
+        portion.orders,
+        drawn,
+        torch.stack([torch.stack(row) for row in mates]),
+        torch.tensor(shares, dtype=torch.float64),
+    )

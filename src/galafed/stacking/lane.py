@@ -6,7 +6,8 @@ nothing; on a GPU it is recorded once as a CUDA graph and replayed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
@@ -20,23 +21,35 @@ from galafed.stacking.descent import Descent
 from galafed.stacking.graphs import Recorded
 from galafed.stacking.resident import Resident
 from galafed.stacking.stack import Stack, alone
-from galafed.work import Batch, Fit, Mixed, Step
+from galafed.work import Batch, Fit, Mixed, Rows, States, Step, stream_of
 
 Losses = Callable[[Mapping[str, Tensor], Batch], Tensor]
+Remember = Callable[[Mapping[str, Tensor], Batch], States]
 
 
+Place = tuple[str, str]
+"""A module and the stream it is applied to."""
+
+
+@dataclass(frozen=True)
 class Draws:
-    """The random numbers of some steps of n clients, on the device."""
+    """The random numbers of some steps of n clients."""
 
-    def __init__(self, order: Tensor, keys: Mapping[str, Tensor], mates: Tensor | None, shares: Tensor | None) -> None:
-        self.order = order  # [steps, n, B] numbers of images
-        self.keys = keys  # of each module with dropout: [steps, parts of a step, n]
-        self.mates = mates  # [steps, n, B] whom mixup mixes each image with, as places in the batch
-        self.shares = shares  # [steps, n] mixup's λ
+    orders: Mapping[str, Tensor]
+    """Of each stream: numbers of images [steps, n, B]."""
+    keys: Mapping[Place, Tensor]
+    """Of each place with dropout: [steps, parts of a step, n]."""
+    mates: Tensor | None = None
+    """Whom mixup mixes each image with, as places in the batch [steps, n, B]."""
+    shares: Tensor | None = None
+    """Mixup's λ [steps, n]."""
 
 
 class Lane:
-    """Steps of a `Fit` for the clients `start` to `stop` of some stacks, on batches of one length."""
+    """Steps of a `Fit` for the clients `start` to `stop` of some stacks, on batches of the same lengths.
+
+    `labelled` are the streams whose labels the losses may see.
+    """
 
     def __init__(
         self,
@@ -44,27 +57,34 @@ class Lane:
         bench: Bench,
         resident: Resident,
         stacks: Mapping[str, Stack],
-        rows: Mapping[str, Tensor],
+        rows: Rows,
         *,
         start: int,
         stop: int,
-        length: int,
+        lengths: Mapping[str, int],
+        labelled: Collection[str],
         capacity: int,
     ) -> None:
         self._work = work
+        self._labelled = frozenset(labelled)
         self._bench = bench
         self._resident = resident
-        self._rows = dict(rows)
+        self._rows = rows
         self._modules: dict[str, nn.Module] = {name: stack.window(start, stop) for name, stack in stacks.items()}
         self._count = n = stop - start
         device = bench.device
         self._cursor = torch.zeros(1, dtype=torch.int64, device=device)
-        self._order = torch.zeros(capacity, n, length, dtype=torch.int64, device=device)
-        random = [name for name, module in self._modules.items() if any(dropouts(module))]
+        self._orders = {
+            stream: torch.zeros(capacity, n, length, dtype=torch.int64, device=device)
+            for stream, length in lengths.items()
+        }
+        self._dropouts = {name: found for name, module in self._modules.items() if (found := list(dropouts(module)))}
         parts = len(work.steps)
-        self._keys = {name: torch.zeros(capacity, parts, n, dtype=torch.int64, device=device) for name in random}
-        self._mates = torch.zeros_like(self._order) if work.mixup else None
-        self._shares = torch.zeros(capacity, n, dtype=bench.dtype, device=device) if work.mixup else None
+        self.places = tuple(place for place in places_of(work) if place[0] in self._dropouts)
+        self._keys = {place: torch.zeros(capacity, parts, n, dtype=torch.int64, device=device) for place in self.places}
+        mixing = mixes(work)
+        self._mates = torch.zeros_like(self._orders[""]) if mixing else None
+        self._shares = torch.zeros(capacity, n, dtype=bench.dtype, device=device) if mixing else None
         self._ones = torch.ones(n, dtype=bench.dtype, device=device)
         self.losses = torch.zeros(parts, n, dtype=torch.float64, device=device)
         updated = dict.fromkeys(name for step in work.steps for name in step.update)
@@ -73,7 +93,6 @@ class Lane:
             for factor in {work.rate(name) for name in updated}
         }
         self._alone = alone(bench, n)
-        self._dropouts = {name: list(dropouts(self._modules[name])) for name in random}
         self._parameters = [p for module in self._modules.values() for p in module.parameters()]
         self._moving = [[p for name in step.update for p in self._modules[name].parameters()] for step in work.steps]
         self._descents = [self._descent(step, stacks, start, stop) for step in work.steps]
@@ -87,10 +106,11 @@ class Lane:
 
     def run(self, draws: Draws, rate: float) -> float:
         """Take the steps these numbers were drawn for; losses add up. Returns seconds spent on compiling."""
-        steps = len(draws.order)
-        self._order[:steps].copy_(draws.order)
-        for name, keys in draws.keys.items():
-            self._keys[name][:steps].copy_(keys)
+        steps = len(next(iter(draws.orders.values())))
+        for stream, order in draws.orders.items():
+            self._orders[stream][:steps].copy_(order)
+        for place, keys in draws.keys.items():
+            self._keys[place][:steps].copy_(keys)
         if draws.mates is not None and draws.shares is not None and self._mates is not None:
             self._mates[:steps].copy_(draws.mates)
             self._shares[:steps].copy_(draws.shares)  # type: ignore[index]
@@ -107,16 +127,34 @@ class Lane:
         if self._alone:
             batch = only(batch)
         for number, step in enumerate(self._work.steps):
-            for name, keys in self._keys.items():
-                key = keys.index_select(0, self._cursor)[0, number]
-                for layer in self._dropouts[name]:
-                    layer.key = key[0] if self._alone else key
             self.losses[number].add_(self._move(number, step, batch).detach())
         self._cursor += 1
 
+    def _enter(self, keys: Mapping[Place, Tensor], name: str, stream: str) -> None:
+        """Each module has dropout masks of its own for each stream."""
+        module = name.partition("|")[0]
+        for layer in self._dropouts.get(module, ()):
+            layer.key = keys[module, stream]
+
+    def _keys_of(self, number: int) -> dict[Place, Tensor]:
+        """The dropout keys [n] of a part of the step, or [] where there is no axis of clients."""
+        keys = {place: keys.index_select(0, self._cursor)[0, number] for place, keys in self._keys.items()}
+        return {place: key[0] for place, key in keys.items()} if self._alone else keys
+
     def _batch(self) -> Batch:
-        labelled, rows = self._work.labelled, self._rows
-        batch = self._resident.batch(self._bench, self._order, self._cursor, labelled=labelled, rows=rows)
+        """The batch of the clients' own images, and those of their streams."""
+        streams = {name: self._images(name, order) for name, order in self._orders.items() if name}
+        if "" in self._orders:
+            return replace(self._mixed(self._images("", self._orders[""])), streams=streams)
+        nothing = next(iter(streams.values())).images[:, :0]
+        return Batch(nothing, streams=streams)
+
+    def _images(self, stream: str, order: Tensor) -> Batch:
+        labelled, rows = stream in self._labelled, self._rows.get(stream, {})
+        return self._resident.batch(self._bench, order, self._cursor, labelled=labelled, rows=rows)
+
+    def _mixed(self, batch: Batch) -> Batch:
+        """The batch after mixup, where there is any."""
         if self._mates is None or self._shares is None or (batch.labels is None and not batch.rows):
             return batch
         mates = self._mates.index_select(0, self._cursor)[0]
@@ -135,14 +173,28 @@ class Lane:
         if len(self._moving) > 1:
             self._let_move(number)
         with torch.set_grad_enabled(bool(step.update)):
-            losses = self._losses[number](self._bench.forward(self._modules, step.outputs, batch), batch)  # [n]
+            enter = partial(self._enter, self._keys_of(number))
+            outputs = self._bench.forward(self._modules, step.outputs, batch, enter)
+            losses = self._losses[number](outputs, batch)  # [n]
         if step.update:
             # Of a single loss torch knows the gradient to begin with; looking at one that is given takes it longer.
             ones = None if self._alone else self._ones
             gradients = torch.autograd.grad(losses, self._moving[number], ones, allow_unused=True)
             self._descents[number].step(gradients)
             self._descend(step)
+        if step.remember is not None:
+            self._remember(step.remember, outputs, batch)
         return losses
+
+    @torch.no_grad()
+    def _remember(self, values_of: Remember, outputs: Mapping[str, Tensor], batch: Batch) -> None:
+        """Put what a step's modules hold from now on in the place of what they held; there is one client."""
+        if not self._alone:
+            outputs, batch = {name: value[0] for name, value in outputs.items()}, only(batch)
+        for name, values in values_of(outputs, batch).items():
+            for key, value in values.items():
+                held = self._modules[name].get_buffer(key)
+                held.copy_(value.view_as(held))
 
     def _let_move(self, number: int) -> None:
         """Gradients for the parameters that move in a step, and for no others; windows are shared by many lanes."""
@@ -182,6 +234,18 @@ class Lane:
         return descent
 
 
+def mixes(work: Fit) -> bool:
+    """Whether images are mixed: a client's own alone are."""
+    return work.mixup > 0 and "" in work.streams
+
+
+def places_of(work: Fit) -> tuple[Place, ...]:
+    """Every module with every stream that a step applies it to."""
+    paths = [path for step in work.steps for path in step.outputs.values()]
+    applied = [(name.partition("|")[0], stream_of(path)) for path in paths for name in path if name[0] != "@"]
+    return tuple(dict.fromkeys(applied))
+
+
 def only(batch: Batch) -> Batch:
     """The batch of the one client there is, without the axis of clients."""
     mixed = batch.mixed
@@ -190,7 +254,8 @@ def only(batch: Batch) -> Batch:
         labels = None if mixed.labels is None else mixed.labels[0]
         mixed = Mixed(cast(float, share), labels, {name: values[0] for name, values in mixed.rows.items()})
     labels = None if batch.labels is None else batch.labels[0]
-    return Batch(batch.images[0], labels, mixed, {name: values[0] for name, values in batch.rows.items()})
+    rows = {name: values[0] for name, values in batch.rows.items()}
+    return Batch(batch.images[0], labels, mixed, rows, {name: only(part) for name, part in batch.streams.items()})
 
 
 def losses_of(step: Step, outputs: Mapping[str, Tensor], batch: Batch) -> Tensor:

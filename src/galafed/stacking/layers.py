@@ -143,6 +143,19 @@ class StackedDropout(Dropout):
         return x * keep.to(x.dtype) * (1 / (1 - self.p))
 
 
+class StackedConstant(nn.Module):
+    """Whatever is put in, what each client keeps comes out: the twin of a layer that is one buffer."""
+
+    def __init__(self, layer: nn.Module, count: int) -> None:
+        super().__init__()
+        ((self._name, value),) = layer.named_buffers()
+        self.register_buffer(self._name, value.new_empty(count, *value.shape))
+
+    def forward(self, x: Tensor) -> Tensor:
+        # A copy: what is kept may be another before the gradients are computed.
+        return self.get_buffer(self._name).clone()
+
+
 class PerImage(nn.Module):
     """A layer without parameters that treats every image alike: clients and images are one axis to it."""
 

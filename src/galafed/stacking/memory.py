@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from galafed.loops import Bench, forward
 from galafed.networks.base import Network
-from galafed.stacking.twins import unstackable
+from galafed.stacking.twins import separate
 from galafed.work import Batch, Fit, Path
 
 USABLE = 0.8
@@ -30,7 +30,7 @@ FEWEST_IMAGES = 64
 
 def clients_at_once(work: Fit, bench: Bench) -> int:
     """How many clients a fit may advance together on this device."""
-    if unstackable(work):
+    if separate(work):
         return 1
     entries = activations(_paths(work), bench.network) * work.batch_size
     if bench.device.type != "cuda":

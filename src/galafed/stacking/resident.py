@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -15,36 +16,47 @@ NO_LABEL = -1
 
 
 class Resident:
-    """Images uint8 [total, h, w, 3] and labels [total] of all clients, one after the other."""
+    """Images uint8 [total, h, w, 3] and labels [total] of all clients and their streams, one after the other."""
 
     def __init__(self, data: Mapping[str, Images], device: torch.device) -> None:
-        self._images = torch.cat([images.images for images in data.values()]).to(device)
+        kept = {(name, ""): images for name, images in data.items()}
+        kept |= {(name, stream): domain for name, images in data.items() for stream, domain in images.streams.items()}
+        self._images = torch.cat([images.images for images in kept.values()]).to(device)
         unlabelled = [
-            torch.full((len(images),), NO_LABEL) if images.labels is None else images.labels for images in data.values()
+            torch.full((len(images),), NO_LABEL) if images.labels is None else images.labels for images in kept.values()
         ]
         self._labels = torch.cat(unlabelled).to(device)
         self._rows: dict[tuple[str, torch.dtype, torch.Size], Tensor] = {}
-        self.first: dict[str, int] = {}
-        self.data: dict[str, Images] = {}
+        self.first: dict[tuple[str, str], int] = {}
+        """Where the images of a client's stream begin; "" stands for its own."""
         place = 0
-        for name, images in data.items():
-            self.first[name] = place
-            own = slice(place, place + len(images))
-            streams = {stream: domain.to(device) for stream, domain in images.streams.items()}
-            labels = None if images.labels is None else self._labels[own]
-            exam = None if images.exam is None else images.exam.to(device)
-            self.data[name] = Images(self._images[own], labels, streams, exam)
+        for key, images in kept.items():
+            self.first[key] = place
             place += len(images)
+        self.data = {
+            name: replace(
+                self._view(name, "", images),
+                streams={stream: self._view(name, stream, domain) for stream, domain in images.streams.items()},
+                exam=None if images.exam is None else images.exam.to(device),
+            )
+            for name, images in data.items()
+        }
 
-    def hold(self, client: str, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Put what is known of a client's single images in its place among all: [total, ...] by name."""
+    def _view(self, name: str, stream: str, images: Images) -> Images:
+        """The same images and labels where they lie among all."""
+        own = slice(self.first[name, stream], self.first[name, stream] + len(images))
+        return Images(self._images[own], None if images.labels is None else self._labels[own])
+
+    def hold(self, client: str, stream: str, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Put what is known of single images of a client's stream in its place among all: [total, ...] by name."""
         held = {}
         for name, values in rows.items():
             kind = (name, values.dtype, values.shape[1:])
             if kind not in self._rows:  # stays where it is, for steps that were recorded read it there
                 self._rows[kind] = values.new_zeros(len(self._images), *values.shape[1:])
             held[name] = self._rows[kind]
-            held[name][self.first[client] : self.first[client] + len(values)].copy_(values)
+            first = self.first[client, stream]
+            held[name][first : first + len(values)].copy_(values)
         return held
 
     def batch(

@@ -10,9 +10,12 @@ from typing import Any
 from torch import nn
 
 from galafed.networks.layers import Dropout, FixedBatchNorm2d
+from galafed.networks.parts.bank import Bank
+from galafed.networks.parts.centroids import Centroids
 from galafed.stacking.layers import (
     PerImage,
     StackedBatchNorm,
+    StackedConstant,
     StackedConv2d,
     StackedDropout,
     StackedFixedBatchNorm,
@@ -36,6 +39,7 @@ TWINS: dict[type[nn.Module], Twin] = {
     nn.BatchNorm2d: StackedBatchNorm,
     FixedBatchNorm2d: StackedFixedBatchNorm,
     Dropout: StackedDropout,
+    **dict.fromkeys((Bank, Centroids), StackedConstant),
     nn.Flatten: lambda layer, count: StackedFlatten(),
     nn.MaxPool2d: lambda layer, count: PerImage(QuickMaxPool(layer)),
     **dict.fromkeys((nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.ZeroPad2d), lambda layer, count: PerImage(layer)),
@@ -49,20 +53,32 @@ def twin(module: nn.Module, count: int, better: Mapping[type[nn.Module], Twin] =
     `better` tells of layers that have a better twin than the plain one. A module with a forward of its own must say
     `any_axes = True`, which promises that it combines its layers by arithmetic alone and names no axis.
     """
-    if make := better.get(type(module)) or TWINS.get(type(module)):
+    kind = kind_of(module)
+    if make := better.get(kind) or TWINS.get(kind):
         try:
             return make(module, count)
         except NotImplementedError as error:
             raise CannotStack(f"{type(module).__name__} with {error}") from None
-    built_of_layers = not [*module._parameters, *module._buffers] and bool(module._modules)
-    if not (built_of_layers and (type(module) is nn.Sequential or getattr(module, "any_axes", False))):
+    # A plain module only holds others, under their names.
+    combines = kind in (nn.Sequential, nn.Module) or getattr(module, "any_axes", False)
+    if not combines or module._parameters or module._buffers:
         raise CannotStack(type(module).__name__)
     stacked = copy.copy(module)
     children = list(module.named_children())
-    if type(module) is nn.Sequential:
+    if kind is nn.Sequential:
         children = pool_first(children)
     stacked._modules = {name: twin(child, count, better) for name, child in children}
     return stacked
+
+
+def kind_of(module: nn.Module) -> type[nn.Module]:
+    """The layer a module is: of a class that only says how such a layer is made, that layer."""
+    for kind in type(module).__mro__:
+        if kind in TWINS or kind is nn.Sequential:
+            return kind
+        if "forward" in vars(kind):
+            break
+    return type(module)
 
 
 def pool_first(children: list[tuple[str, nn.Module]]) -> list[tuple[str, nn.Module]]:
@@ -73,12 +89,6 @@ def pool_first(children: list[tuple[str, nn.Module]]) -> list[tuple[str, nn.Modu
     return children
 
 
-def unstackable(work: Fit) -> str | None:
-    """Why a fit's steps cannot be taken for many clients together, if they have more to them than images and losses."""
-    elements = [element for step in work.steps for path in step.outputs.values() for element in path]
-    reasons = {
-        "work on several domains of one client": work.streams != ("",),
-        "work that remembers": any(step.remember for step in work.steps),
-        "work with lent layers": any("|" in element for element in elements),
-    }
-    return next((reason for reason, holds in reasons.items() if holds), None)
+def separate(work: Fit) -> bool:
+    """Whether each client takes its steps by itself: it holds several domains, or its modules remember."""
+    return work.streams != ("",) or any(step.remember for step in work.steps)

@@ -95,7 +95,7 @@ class Worker:
     def _member(self, begun: Begun) -> Member:
         client = self._clients[begun.job.client]
         work = begun.job.task.work
-        rows = needed_rows(work, client.memory.rows).get("", {}) if isinstance(work, Fit) else {}
+        rows = needed_rows(work, client.memory.rows) if isinstance(work, Fit) else {}
         return Member(client.name, begun.states, begun.momentum, begun.stream, rows)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 @parts.register("norms")
 class Norms(nn.Module):
     """ "norms:extractor:svhn": the extractor's BatchNorm layers and nothing else, under the names they have there."""
+
+    any_axes: ClassVar[bool] = True
 
     def __init__(self, network: Network, part: str) -> None:
         super().__init__()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +32,8 @@ class _Reversal(torch.autograd.Function):
 @parts.register("reverse")
 class Reverse(nn.Module):
     """y = x, ∂y/∂x = -1; it has no parameters and no state, and so never travels."""
+
+    any_axes: ClassVar[bool] = True
 
     def __init__(self, network: Network, part: str) -> None:
         super().__init__()
