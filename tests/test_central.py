@@ -112,8 +112,9 @@ class ByHand:
     def descend(self, gradients: Mapping[str, list[Tensor]]) -> None:
         with torch.no_grad():
             for part, moves in gradients.items():
+                adversary = part.startswith(("discriminator", "curriculum"))
                 for parameter, move in zip(self.modules[part].parameters(), moves, strict=True):
-                    parameter -= LR * move
+                    parameter -= LR * (0.1 if adversary else 1.0) * move
 
     def step(self, loss: Callable[[], Tensor], *parts: str) -> float:
         value = loss()

@@ -9,6 +9,9 @@ import math
 
 from galafed.lazy import torch
 
+DISCERNING_RATE = 0.1
+"""The discriminators' share of the learning rate: with the momentum of the others, they overshoot and never recover."""
+
 
 def domain_loss(source: torch.Tensor, target: torch.Tensor, weights: torch.Tensor | None = None) -> torch.Tensor:
     """-E_s[w log D] - E_t[log(1 - D)] for logits of source and of target images; w [n] has mean 1, or is 1."""

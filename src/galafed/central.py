@@ -39,6 +39,7 @@ def classification(outputs: Outputs, batch: Batch, domains: Sequence[str], head:
 def together(
     *steps: Step,
     rows: tuple[str, ...] = (),
+    rates: Mapping[str, float] | None = None,
     modes: Mapping[str, Mode] | None = None,
     **sgd: Unpack[Descent],
 ) -> Fit:
@@ -48,6 +49,7 @@ def together(
         **descent(sgd),
         labelled=True,
         rows=rows,
+        rates=rates or {},
         modes=modes or {},
         finish=lambda states: Finished(sends=states),
         schema=lambda network: {part: network.schema(part) for part in fit.modules},

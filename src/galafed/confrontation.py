@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Unpack
 
-from galafed.adversarial import domain_loss
+from galafed.adversarial import DISCERNING_RATE, domain_loss
 from galafed.disentanglement import class_confusion, gap_statistic, mutual_information
 from galafed.lazy import torch
 from galafed.tasks import cross_entropy
@@ -16,9 +16,6 @@ LOCAL = (
     "reconstructor:specific",
 )  # fmt: skip
 """Made by each source for itself; a reconstructor above all has no business elsewhere."""
-
-DISCERNING_RATE = 0.1
-"""The discriminators' share of the learning rate: with the momentum of the others, they overshoot and never recover."""
 
 CLUSTERED = 256
 """Target images whose features are clustered in a round."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Unpack
 
-from galafed.adversarial import domain_loss
+from galafed.adversarial import DISCERNING_RATE, domain_loss
 from galafed.central import classification, together
 from galafed.lazy import torch
 from galafed.model import State
@@ -56,10 +56,11 @@ def transfer_semantics(
     domains = (*sources, target)
     logits = {f"predictor {domain}": through(domain, modules) for domain in domains}
     known = {f"centroids {domain}": (f"@{domain}", f"centroids:{domain}") for domain in domains}
+    discriminators = {source: f"discriminator:logits:{source}" for source in sources}
     judged: dict[str, Path] = {}
-    for source in sources:
+    for source, discriminator in discriminators.items():
         for domain in (source, target):
-            judged[f"{source} judges {domain}"] = (*through(domain, modules), f"discriminator:logits:{source}")
+            judged[f"{source} judges {domain}"] = (*through(domain, modules), discriminator)
 
     def centroids(outputs: Outputs, batch: Batch) -> dict[str, torch.Tensor]:
         """c_k of every domain after this batch: by its labels, on the target by its predictions."""
@@ -90,11 +91,8 @@ def transfer_semantics(
             update=(*MODULES, *norms_of(domains, modules)),
             remember=remember,
         ),
-        Step(
-            outputs=judged,
-            loss=lambda outputs, batch: game(outputs),
-            update=tuple(f"discriminator:logits:{source}" for source in sources),
-        ),
+        Step(outputs=judged, loss=lambda outputs, batch: game(outputs), update=tuple(discriminators.values())),
+        rates=dict.fromkeys(discriminators.values(), DISCERNING_RATE),
         **sgd,
     )
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Unpack
 
-from galafed.adversarial import curriculum, domain_loss, ramp
+from galafed.adversarial import DISCERNING_RATE, curriculum, domain_loss, ramp
 from galafed.algorithms.base import Algorithm, Outcome, algorithms
 from galafed.central import Statistics, at, classification, on_target, together
 from galafed.config import positive
@@ -64,6 +64,7 @@ def weigh_sources(*, sources: Sequence[str], target: str, adversarial_weight: fl
         Step(outputs=labelled | judged | scored, loss=deceive, update=("extractor", "predictor")),
         Step(outputs=judged | scored, loss=discern, update=("discriminator",)),
         Step(outputs=judged | scored, loss=manage, update=("curriculum",)),
+        rates=dict.fromkeys(("discriminator", "curriculum"), DISCERNING_RATE),
         **sgd,
     )
 

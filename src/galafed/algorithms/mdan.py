@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Unpack
 
-from galafed.adversarial import domain_loss, hardest_source, ramp, reversed_gradient, smooth_sources
+from galafed.adversarial import DISCERNING_RATE, domain_loss, hardest_source, ramp, reversed_gradient, smooth_sources
 from galafed.algorithms.base import Algorithm, Outcome, algorithms
 from galafed.central import Statistics, at, classification, on_target, together
 from galafed.config import positive
@@ -60,6 +60,7 @@ def minimise_bound(
     return together(
         Step(outputs=at(sources, "extractor", "predictor") | judged, loss=bound, update=("extractor", "predictor")),
         Step(outputs=judged, loss=lambda outputs, batch: domains(outputs).sum(), update=tuple(discriminators.values())),
+        rates=dict.fromkeys(discriminators.values(), DISCERNING_RATE),
         **sgd,
     )
 
