@@ -477,6 +477,28 @@ def test_a_configuration_survives_where_a_benchmark_recommends_another_value(mon
     assert resolve(run.to_dict()) == run
 
 
+@pytest.mark.parametrize("network", ["efficientnet_lite0", "resnet101"])
+def test_what_suits_one_network_is_not_recommended_for_another(network: str) -> None:
+    office = {"benchmark": "office-caltech10"}
+    for usual in (office, office | {"network": ""}, office | {"network": "efficientnet_lite0_fixed"}):
+        assert resolve(usual).training.extractor_rate == 0.1
+    other = resolve(office | {"network": network})
+    assert (other.training.extractor_rate, other.training.lr) == (1.0, 0.02)
+    for run in (other, resolve(office), resolve(office | {"training": {"extractor_rate": 1.0}})):
+        assert resolve(run.to_dict()) == run
+    assert "extractor_rate" not in other.to_dict()["training"]  # so it keeps the name it had
+
+
+@pytest.mark.parametrize("given", [{}, {"network": ""}])
+def test_dsbn_has_layers_whose_statistics_it_can_gather(given: dict[str, str]) -> None:
+    run = resolve({"benchmark": "office-caltech10", "algorithm": "dsbn"} | given)
+    assert (run.network, run.training.extractor_rate) == ("efficientnet_lite0", 1.0)
+    assert (
+        resolve({"benchmark": "office-caltech10", "algorithm": "dsbn", "network": "resnet101"}).network == "resnet101"
+    )
+    assert resolve({"algorithm": "dsbn"}).network == "small_cnn"
+
+
 @pytest.mark.parametrize("algorithm", ["shot", "sfda"])
 @pytest.mark.parametrize(("benchmark", "rate"), [("office-caltech10", 0.1), ("digit-five", 1.0)])
 def test_shot_slows_pretrained_extractors_down(algorithm: str, benchmark: str, rate: float) -> None:

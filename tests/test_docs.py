@@ -106,6 +106,19 @@ def test_seventeen_sources_of_the_readme_are_the_measured_ones():
     assert "GALA moves less on 9 of 9" in (ROOT / "results/dynamics/table.md").read_text(encoding="utf-8")
 
 
+def test_photographs_of_the_readme_are_the_measured_ones():
+    found = digits("office-caltech10", 7, ["source-only", "FACT", "GALA"])
+    adapted = {key: cell for key, cell in found.items() if key[0] in ("FACT", "GALA")}
+    far = {column for (_, column), cell in adapted.items() if abs(round(cell["mean"], 1) - cell["paper"]) > 1.01}
+    assert far == {"caltech"}
+    assert "All but Caltech are within a point of the paper, for GALA and FACT." in README
+    assert "GALA with two seeds:\n\n| Office-Caltech10" in README
+    assert {cell["seeds"] for (row, _), cell in found.items() if row == "GALA"} == {2}
+    records = json.loads((ROOT / "results/office-batch/table.json").read_text())
+    batches = [r["mean"] for r in records if (r["row"], r["selection"]) == ("GALA", "last")]
+    assert f"GALA has {sum(batches) / 4:.1f} on average." in README
+
+
 def test_linear_predictors_of_the_readme_are_the_measured_ones():
     records = json.loads((ROOT / "results/mini-cut/table.json").read_text())
     means = {

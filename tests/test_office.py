@@ -93,10 +93,10 @@ def test_it_is_the_published_benchmark() -> None:
 def test_recommended_settings_are_the_papers_and_what_it_leaves_open_is_as_measured() -> None:
     run = resolve({"benchmark": "office-caltech10"})
     training = run.training
-    assert (run.target, run.rounds, run.network, run.settings.tau) == ("amazon", 40, "efficientnet_lite0", 1.0)
+    assert (run.target, run.rounds, run.network, run.settings.tau) == ("amazon", 40, "efficientnet_lite0_fixed", 1.0)
     assert (training.schedule, training.decay, training.mixup) == ("exponential", 0.9, 0.2)
     assert (training.momentum, training.weight_decay, training.batch_size) == (0.9, 5e-4, 128)
-    assert (training.lr, training.persistent_momentum) == (0.02, True)
+    assert (training.lr, training.extractor_rate, training.persistent_momentum) == (0.02, 0.1, True)
     assert run.sources == ("caltech", "dslr", "webcam")
 
 

@@ -24,6 +24,8 @@ from galafed.registry import unknown
 from galafed.typed import build, is_finite
 
 if TYPE_CHECKING:
+    from galafed.algorithms.base import Algorithm
+    from galafed.benchmarks.base import Benchmark
     from galafed.model import State
 
 
@@ -192,7 +194,7 @@ class Run:
         if self.algorithm not in algorithms.names() or self.benchmark not in benchmarks.names():
             return False
         benchmark = benchmarks.get(self.benchmark)
-        return dotted in {**benchmark.defaults, **algorithms.get(self.algorithm).recommended.get(benchmark.family, {})}
+        return dotted in _recommended(benchmark, algorithms.get(self.algorithm), self.network)
 
     def hash(self) -> str:
         """A fingerprint of the whole configuration."""
@@ -234,7 +236,7 @@ def resolve(values: Mapping[str, Any]) -> Run:
     opened: Any = build(benchmark_class.Settings, values.get(benchmark_name, {}), f"{benchmark_name}.")
     benchmark = benchmark_class(opened)
     algorithm_class = algorithms.get(algorithm_name)
-    defaults = {**benchmark.defaults, **algorithm_class.recommended.get(benchmark.family, {})}
+    defaults = _recommended(benchmark, algorithm_class, _text(values, "network", ""))
     merged = _with_defaults(values, defaults, {*fields, algorithm_name})
     merged.pop(benchmark_name, None)
 
@@ -253,7 +255,7 @@ def resolve(values: Mapping[str, Any]) -> Run:
     for source in run.poison.sources:
         _known("poison.sources", source, sources)
     _known("engine", run.engine, engines.names())
-    network = run.network or benchmark.network
+    network = run.network or defaults.get("network", benchmark.network)
     _known("network", network, network_names())
     algorithm = algorithm_class(settings, run.training, rounds=run.rounds)
     if len(sources) < algorithm.fewest_sources:
@@ -272,6 +274,15 @@ def resolve(values: Mapping[str, Any]) -> Run:
             "source, or take the engine 'serial'"
         )
     return dataclasses.replace(run, target=target, sources=sources, network=network)
+
+
+def _recommended(
+    benchmark: Benchmark | type[Benchmark], algorithm: type[Algorithm[Any]], network: str
+) -> dict[str, Any]:
+    """What a benchmark recommends, for the network of this run, and a method for benchmarks of this family."""
+    methods_own = algorithm.recommended.get(benchmark.family, {})
+    network = network or methods_own.get("network", benchmark.network)
+    return {**benchmark.defaults, **benchmark.suited.get(network, {}), **methods_own}
 
 
 def _with_defaults(values: Mapping[str, Any], defaults: Mapping[str, Any], keys: set[str]) -> dict[str, Any]:

@@ -5,8 +5,9 @@ Chang et al., Domain-Specific Batch Normalization for Unsupervised Domain Adapta
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from galafed.adversarial import ramp
 from galafed.algorithms.base import Algorithm, Outcome, algorithms
@@ -50,6 +51,8 @@ class Dsbn(Algorithm[Settings]):
     paper = "Chang et al., Domain-Specific Batch Normalization for Unsupervised Domain Adaptation, CVPR 2019"
     sends = "all images of all domains, once, to one place; the target receives the model"
     Settings = Settings
+    # Layers with fixed statistics, the benchmark's, would leave a domain nothing of its own but scales and shifts.
+    recommended: ClassVar[Mapping[str, Mapping[str, Any]]] = {"office": {"network": "efficientnet_lite0"}}
 
     def check(self, network: Network) -> None:
         if not normed(network):

@@ -66,6 +66,8 @@ class Benchmark(ABC):
     network: str
     defaults: Mapping[str, Any] = {}
     """Recommended settings, by dotted configuration key; what the user sets wins."""
+    suited: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """More of them for single networks, by the network's name."""
 
     def __init__(self, settings: Any = None) -> None:
         self.settings = self.Settings() if settings is None else settings
