@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,16 +11,18 @@ from tyro.conf import Positional, UseAppendAction, arg
 
 from galafed.cli_data import use_data
 from galafed.config import set_value
+from galafed.errors import ConfigError
 from galafed.report.console import console
 
 RUNS = Path("runs")
 
 
 def reproduce(
-    study: Positional[str] = "",
+    names: Annotated[Positional[tuple[str, ...]], arg(metavar="STUDY")] = (),
     /,
     *,
     list_: Annotated[bool, arg(name="list")] = False,
+    all_: Annotated[bool, arg(name="all")] = False,
     summary: bool = False,
     table: bool = False,
     minutes: float = 0.0,
@@ -34,14 +37,15 @@ def reproduce(
     out: Path = Path("results"),
     work: Path = RUNS,
 ) -> None:
-    """Run, or go on with, the runs of a study, and write its table and pictures.
+    """Run, or go on with, the runs of studies, and write their tables and pictures.
 
     Several of these commands may share the folder of runs, for example one for the GPU and one for the processor's
     cores: each run is done once. Runs whose summaries are in the study's runs.jsonl are not repeated.
 
     Args:
-        study: Which study; --list shows all.
+        names: Which studies, one after the other; --list shows all.
         list_: Show the studies and how much of each was measured.
+        all_: Every study that lacks anything; with --table, every study.
         summary: Write README.md, the state of all studies on one page, into the folder of results.
         table: Write the table and pictures of what was measured, here or in the folder of runs, and measure nothing.
         minutes: Start no further run after this many minutes; 0 runs to the end.
@@ -63,35 +67,56 @@ def reproduce(
 
         console().print(f"wrote {write_overview(out)}", markup=False, soft_wrap=True)
         return
-    if list_ or not study:
+    if list_ or not (names or all_):
         from galafed.report.tables import listing
 
         console().print(listing(base.progress(out)))
         return
+    if all_:
+        from galafed.reproduction.agenda import lacking
+
+        names = tuple(base.studies.names() if table else lacking(out))
+    for name in names:
+        base.studies.get(name)  # a slip is told before the work of the others
+    if len(names) != 1:
+        _refuse_for_several(names, {"--rows": rows, "--columns": columns, "--set": settings, "--check": check})
     use_data(data)
     place = {key: value for key, value in (("device", device), ("engine", engine)) if value}
     chosen: dict[str, Any] = {}
     for assignment in settings:
         set_value(chosen, assignment)
+    say = partial(console().print, markup=False, highlight=False, soft_wrap=True)
     where: dict[str, Any] = {
-        "minutes": minutes,
         "jobs": jobs,
         "place": place,
         "out": out,
         "work": work,
         "rows": rows,
         "columns": columns,
-        "say": lambda text: console().print(text, markup=False, highlight=False),
+        "say": say,
     }
     if check is not None:
         from galafed.report.tables import checked_table
         from galafed.reproduction import checking
 
-        found = checking.check(base.study_of(study, chosen), check, base.Desk(**where))
+        found = checking.check(base.study_of(names[0], chosen), check, base.Desk(minutes=minutes, **where))
         console().print(checked_table(found, check))
         return
-    for path in base.reproduce(study, settings=chosen, table=table, **where):
-        console().print(f"wrote {path}", markup=False, soft_wrap=True)
+
+    def one(name: str, left: float) -> Sequence[Path]:
+        return base.reproduce(name, settings=chosen, table=table, minutes=left, **where)
+
+    from galafed.reproduction.agenda import work_through
+
+    for path in work_through(names, one, minutes=minutes, say=say):
+        say(f"wrote {path}")
+
+
+def _refuse_for_several(names: Sequence[str], given: Mapping[str, object]) -> None:
+    """Options that mean something in one study alone."""
+    for option, value in given.items():
+        if value not in ((), None):
+            raise ConfigError(f"{option} belongs to one study, and here are {len(names)}: name one")
 
 
 VERBS: dict[str, Callable[..., None]] = {"reproduce": reproduce}

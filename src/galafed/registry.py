@@ -86,6 +86,7 @@ def plugins(package: str) -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=package)}
 
 
+@cache  # thousands of configurations ask for it, and files do not come while a program runs
 def entries(package: str) -> tuple[str, ...]:
     """The file names of a package that are entries, sorted."""
     path, folder = importlib.import_module(package).__path__, package.rpartition(".")[2]

@@ -1,0 +1,97 @@
+"""Several studies by one command: one budget of time, and one that fails does not stop the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from galafed.cli import main
+from galafed.errors import DataError
+from galafed.reproduction.agenda import lacking, work_through
+from galafed.studies import base
+
+RESULTS = Path(__file__).parent.parent / "results"
+
+
+class Clock:
+    """Seconds that pass when somebody works."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.left: dict[str, float] = {}
+
+    def __call__(self) -> float:
+        return self.now
+
+    def work(self, name: str, minutes: float) -> Sequence[Path]:
+        """Two minutes of work."""
+        self.left[name] = minutes
+        self.now += 120
+        return [Path(name)]
+
+
+def test_studies_share_the_minutes_and_those_that_were_not_begun_are_told() -> None:
+    clock, said = Clock(), list[str]()
+    paths = work_through(["a", "b", "c", "d"], clock.work, minutes=3, say=said.append, clock=clock)
+    assert list(paths) == [Path("a"), Path("b")]
+    assert clock.left == {"a": 3, "b": 1}
+    assert said == ["time is up; not begun: c, d"]
+
+
+def test_no_minutes_are_no_limit() -> None:
+    clock = Clock()
+    assert len(list(work_through(["a", "b", "c"], clock.work, minutes=0, say=print, clock=clock))) == 3
+    assert clock.left == dict.fromkeys("abc", 0)
+
+
+def test_a_study_that_fails_does_not_stop_the_others_and_is_told_in_the_end() -> None:
+    def work(name: str, minutes: float) -> Sequence[Path]:
+        if name == "b":
+            raise DataError("no images")
+        return [Path(name)]
+
+    said, written = list[str](), list[Path]()
+    with pytest.raises(DataError, match="no images"):
+        written.extend(work_through(["a", "b", "c"], work, minutes=0, say=said.append))
+    assert written == [Path("a"), Path("c")]
+    assert said == ["b: no images"]
+    said.clear()
+    with pytest.raises(DataError, match="no images"):
+        list(work_through(["b"], work, minutes=0, say=said.append))
+    assert said == []  # the error alone says it
+
+
+def test_all_that_is_lacking_and_all_tables_from_what_was_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured = ("similarity", "sweep", "traffic")
+    for name in measured:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "runs.jsonl").write_bytes((RESULTS / name / "runs.jsonl").read_bytes())
+    assert set(lacking(tmp_path)) == set(base.studies.names()) - set(measured)
+    with pytest.raises(SystemExit, match="0"):
+        main(["reproduce", "--all", "--table", "--out", str(tmp_path), "--work", str(tmp_path / "none")])
+    for name in measured:
+        assert (tmp_path / name / "table.json").read_text() == (RESULTS / name / "table.json").read_text()
+    told = capsys.readouterr().out
+    assert "gala reproduce samples draws it again" in told
+    assert told.count(" to do\n") + told.count("nothing was measured yet") == len(base.studies.names()) - 1
+
+
+@pytest.mark.parametrize("option", [["--rows", "GALA"], ["--columns", "usps"], ["--check", "0"], ["--set", "a=1"]])
+def test_what_belongs_to_one_study_is_refused_for_several(
+    option: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["reproduce", "traffic", "weights", *option])
+    assert f"{option[0]} belongs to one study, and here are 2" in capsys.readouterr().err
+
+
+def test_a_slip_is_told_before_any_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["reproduce", "traffic", "wieghts", "--table", "--out", str(tmp_path)])
+    found = capsys.readouterr()
+    assert "'wieghts'" in found.err
+    assert "Bytes of a round" not in found.out
