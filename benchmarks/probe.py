@@ -39,7 +39,7 @@ Known = Mapping[str, tuple[np.ndarray, np.ndarray]]
 def features(domain: str, *, training: bool) -> tuple[np.ndarray, np.ndarray]:
     """Features [n, d] of all images of a domain by the pretrained extractor, and their labels [n]."""
     benchmark = benchmarks.get("office-caltech10")()
-    network = networks.get(benchmark.network)(classes=len(benchmark.classes), image_size=benchmark.image_size)
+    network = networks.get("efficientnet_lite0")(classes=len(benchmark.classes), image_size=benchmark.image_size)
     extractor = network.make("extractor").train(training)
     extractor.load_state_dict(network.pretrained("extractor") or {})
     split = benchmark.load(domain).train

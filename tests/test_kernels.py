@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,12 +25,13 @@ from galafed.stacking.lane import losses_of
 from galafed.stacking.layers import StackedConv2d
 from galafed.stacking.twins import twin as plain_twin
 from galafed.tasks import align, train
-from galafed.work import Batch
+from galafed.work import Batch, Sgd
 from test_stacked import distance, play
 
 triton = pytest.importorskip("triton")
 
-from galafed.stacking.fused import fused_twin  # noqa: E402
+from galafed.stacking import low  # noqa: E402
+from galafed.stacking.fused import fused_twin, low_layers  # noqa: E402
 from galafed.stacking.kernels.conv import Convolution  # noqa: E402
 from galafed.stacking.kernels.conv_gradient import descend as conv_descend  # noqa: E402
 from galafed.stacking.kernels.depthwise import (  # noqa: E402
@@ -44,6 +46,7 @@ from galafed.stacking.kernels.losses import twin_of  # noqa: E402
 from galafed.stacking.kernels.narrow import NarrowProduct  # noqa: E402
 from galafed.stacking.kernels.pooling import NormReluPool, pooled  # noqa: E402
 from galafed.stacking.kernels.rows import Mask, NormReluMask, StackedMask, normalised  # noqa: E402
+from galafed.stacking.low import LowLinear  # noqa: E402
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 KEYS = [2**62 + 12345, 987654321234]
@@ -335,3 +338,71 @@ def test_losses_of_many_clients_are_those_of_each(rows: int, classes: int) -> No
 def test_a_loss_without_a_kernel_has_no_twin() -> None:
     groups = [{"1": 0.5, "2": 0.5}, {"3": 1.0}]
     assert twin_of(align(groups=groups, scale=0.3, dropout=True, **SGD).work.steps[0]) is None
+
+
+def low_layer(inputs: int, outputs: int, seed: int) -> LowLinear:
+    """A fully connected layer of two clients, without low precision."""
+    layer = LowLinear(nn.Linear(inputs, outputs), 2)
+    layer.weight = nn.Parameter(draw(2, outputs, inputs, seed=seed).detach())
+    layer.bias = nn.Parameter(draw(2, outputs, seed=seed + 1).detach())
+    layer.keep(layer.weight.detach().clone())
+    return layer
+
+
+@pytest.mark.skipif(DEVICE.type == "cuda", reason="checks the kernels' arithmetic in float32, by the interpreter")
+@pytest.mark.parametrize("width", [16, 20])
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_step_of_layers_whose_inputs_another_product_left_transposed(width: int, times: int) -> None:
+    """Widths that are no multiple of 8 leave a transposed tensor; a layer may be applied several times in a step."""
+    first, second = low_layer(24, width, 0), low_layer(width, 1, 5)
+    images = [draw(2, 6, 24, seed=20 + k).detach() for k in range(times)]
+    (expected,) = torch.autograd.grad(
+        sum(
+            (torch.baddbmm(first.bias.unsqueeze(1), x, first.weight.mT).relu() @ second.weight.mT).square().sum()
+            for x in images
+        ),
+        [second.weight],
+    )
+    second.bias = None  # type: ignore[assignment]
+    sum(second(first(x).relu()).square().sum() for x in images).backward()  # type: ignore[union-attr]
+    before, momentum = second.weight.detach().clone(), torch.zeros_like(second.weight)
+    second.descend(momentum, torch.tensor(1.0, device=DEVICE), Sgd(lr=1.0, momentum=0.0, weight_decay=0.0))
+    close((before - second.weight.detach(),), (expected,))
+    assert not second.pending
+
+
+def test_a_module_may_itself_be_a_layer_of_low_precision() -> None:
+    (name,) = low_layers(low_layer(24, 20, 0))
+    assert name == "weight"
+    assert list(low_layers(nn.Sequential(low_layer(24, 20, 0)))) == ["0.weight"]
+
+
+def test_what_a_step_in_the_background_needs_is_made_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The background waits for the moment from which on the weights are unused, and for nothing that came later."""
+    happened, layer = list[str](), low_layer(24, 20, 0)
+
+    class Side:
+        def wait_event(self, event: object) -> None:
+            happened.append(f"waits for {event}")
+
+        def record_event(self) -> str:
+            happened.append("is done")
+            return "done"
+
+    @contextmanager
+    def on(side: Side) -> Iterator[None]:
+        happened.append("begins")
+        yield
+        happened.append("ends")
+
+    join = torch.cat
+    monkeypatch.setattr(low, "background", lambda device: Side())
+    monkeypatch.setattr(torch.cuda, "stream", on)
+    monkeypatch.setattr(torch, "cat", lambda *a, **k: (happened.append("joins"), join(*a, **k))[1])
+    monkeypatch.setattr(low.linear, "descend", lambda *a, **k: happened.append("descends"))
+    layer.pending = [(draw(2, 3, 24), draw(2, 3, 20)), (draw(2, 4, 24), draw(2, 4, 20))]
+    layer.unused = "unused"  # type: ignore[assignment]
+    layer.descend(torch.zeros(2, 20, 24), torch.tensor(1.0), Sgd(lr=1.0))
+    assert happened == ["waits for unused", "begins", "joins", "joins", "descends", "ends", "is done"]
+    assert layer._descending is not None
+    assert len(layer._descending[1]) == 6  # nothing that it reads is freed before

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import gc
 import os
 import shutil
+import weakref
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -23,7 +25,7 @@ from galafed.batches import shuffled_batches
 from galafed.config import Run, Training, resolve
 from galafed.engines.base import engines
 from galafed.federation import Federation
-from galafed.loops import Bench, Images
+from galafed.loops import Bench, Fitted, Images, fit
 from galafed.messages import Failure, Job, Reply
 from galafed.model import Model
 from galafed.networks.base import networks
@@ -33,7 +35,10 @@ from galafed.networks.residual import Bottleneck
 from galafed.runs.assembly import pooled
 from galafed.runs.runner import resume, start
 from galafed.runs.seeding import seed_for, seeds_for
-from galafed.stacking.fitting import KEPT_FOR, Member, Workspace
+from galafed.stacking import fitting
+from galafed.stacking.fitting import ALIKE, Member, Workspace
+from galafed.stacking.graphs import Recorded
+from galafed.stacking.lane import Lane
 from galafed.stacking.plan import arrange, segments
 from galafed.stacking.resident import Resident
 from galafed.stacking.twins import TWINS, CannotStack, twin
@@ -141,6 +146,15 @@ def test_stacked_equals_serial(algorithm: str, at_once: int) -> None:
 )
 def test_stacked_equals_serial_with(different: dict[str, Any]) -> None:
     assert distance(play("serial", **different)[0], play("stacked", **{"at_once": 40} | different)[0]) < 1e-10
+
+
+@pytest.mark.parametrize("momentum", [0.9, 0.0])
+@pytest.mark.parametrize("algorithm", METHODS)
+def test_kept_momentum_of_every_system(algorithm: str, momentum: float) -> None:
+    """Layers that never move, and steps without momentum, have none to keep."""
+    kept = {"persistent_momentum": True, "momentum": momentum}
+    serial, stacked = (play(engine, algorithm, rounds=2, at_once=3, **kept)[0] for engine in ("serial", "stacked"))
+    assert distance(serial, stacked) < 1e-10
 
 
 def test_in_float32_within_1e_5() -> None:
@@ -332,19 +346,106 @@ def test_steps_that_are_never_taken_again_are_let_go() -> None:
     resident = Resident(data, torch.device("cpu"))
     workspace = Workspace(Bench(network, torch.device("cpu"), torch.float64), resident, pytest.fail)
     member = Member("a", network.initial(3, torch.float64).parts, {}, (1,))
-    step = two_optimisers().steps[0]
-    anew = [two_optimisers(steps=(dataclasses.replace(step, loss=partial(loss_of_classes)),)) for _ in range(30)]
-    for work in anew:
+    first, second = two_optimisers().steps
+    for _ in range(30):
         workspace.fit(two_optimisers(), [member])
-        workspace.fit(work, [member])
+        anew = dataclasses.replace(first, loss=partial(loss_of_classes))
+        workspace.fit(two_optimisers(steps=(anew, second)), [member])
     (team,) = workspace._teams.values()
     lengths = 2  # whole batches, and the last one
-    assert len(team._lanes) <= lengths * (1 + KEPT_FOR)
-    usual = [lane for lane in team._lanes.values() if lane._work.steps[0].loss is loss_of_classes]
-    assert len(usual) == lengths
-    before = list(map(id, usual))
+
+    def usual() -> list[int]:
+        lanes = [lane for alike in team._lanes.values() for lane in alike.values()]
+        return [id(lane) for lane in lanes if lane._work.steps[0].loss is loss_of_classes]
+
+    assert [len(alike) for alike in team._lanes.values()] == [ALIKE] * lengths
+    before = usual()
+    assert len(before) == lengths
     workspace.fit(two_optimisers(), [member])
-    assert [id(lane) for lane in team._lanes.values() if lane._work.steps[0].loss is loss_of_classes] == before
+    assert usual() == before
+
+
+def test_what_is_let_go_is_freed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = {"a": images(20, 1)}
+    network = networks.get("small_cnn")(classes=3, image_size=8)
+    workspace = Workspace(
+        Bench(network, torch.device("cpu"), torch.float64), Resident(data, torch.device("cpu")), pytest.fail
+    )
+    member = Member("a", network.initial(3, torch.float64).parts, {}, (1,))
+    step, made = two_optimisers().steps[0], list[weakref.ref[Lane]]()
+    monkeypatch.setattr(fitting, "Lane", lambda *a, **k: made.append(weakref.ref(lane := Lane(*a, **k))) or lane)
+    gc.disable()
+    try:
+        for _ in range(10):
+            workspace.fit(two_optimisers(steps=(dataclasses.replace(step, loss=partial(loss_of_classes)),)), [member])
+        assert sum(lane() is not None for lane in made) == 2 * ALIKE  # whole batches, and the last one
+        for team in workspace._teams.values():
+            team.close()
+        workspace._teams.clear()
+        del team
+        assert not any(lane() for lane in made)
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize(("brief", "steps", "on_the_side", "recorded"), [
+    (False, 20, 3, [8, 1]),
+    (True, 20, 1, [1]),
+    (True, 4, 4, []),
+    (False, 2, 2, []),
+])  # fmt: skip
+def test_what_may_never_be_asked_for_again_is_recorded_as_little_as_can_be(
+    brief: bool, steps: int, on_the_side: int, recorded: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, made = list[str](), list[int]()
+
+    class Graph:
+        def __init__(self, size: int) -> None:
+            made.append(size)
+            self.size = size
+
+        def replay(self) -> None:
+            taken.extend(["replayed"] * self.size)
+
+    def on_side(self: Recorded) -> None:
+        taken.append("side")
+        self._taken += 1
+
+    monkeypatch.setattr(Recorded, "_on_the_side", on_side)
+    monkeypatch.setattr(Recorded, "_record", lambda self, size: Graph(size))
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    steps_of = Recorded(lambda: None, lambda: None, torch.device("cpu"), records=True, brief=brief)
+    told = steps_of.run(steps)
+    assert (told > 0) is (not brief)  # nothing that later rounds save
+    assert len(taken) == steps
+    assert taken.count("side") == on_the_side
+    assert sorted(made, reverse=True) == recorded
+    taken.clear()
+    steps_of.run(20)  # asked for again: recorded as any other, for good
+    assert len(taken) == 20
+    assert 8 in made
+
+
+def test_streams_beside_a_clients_own_images_for_several_epochs() -> None:
+    data = {"a": dataclasses.replace(images(16, 1), streams={"b": images(16, 2), "c": images(5, 3)})}
+    network = networks.get("small_cnn")(classes=3, image_size=8)
+    place = Bench(network, torch.device("cpu"), torch.float64)
+    states = network.initial(3, torch.float64).parts
+    outputs = {"logits": ("extractor", "predictor"), "b": ("@b", "extractor", "predictor"), "c": ("@c", "extractor")}
+
+    def loss(outputs: Mapping[str, torch.Tensor], batch: Batch) -> torch.Tensor:
+        entropy = torch.nn.functional.cross_entropy
+        own, theirs = entropy(outputs["logits"], batch.labels), entropy(outputs["b"], batch.streams["b"].labels)
+        return own + theirs + outputs["c"].square().mean()
+
+    step = Step(outputs=outputs, loss=loss, update=("extractor", "predictor"))
+    work = two_optimisers(steps=(step,), epochs=3)
+    (found,) = Workspace(place, Resident(data, torch.device("cpu")), pytest.fail).fit(
+        work, [Member("a", states, {}, (1,))]
+    )
+    expected = fit(work, place, data["a"], states, stream=(1,), momentum={})
+    assert isinstance(found, Fitted)
+    assert distance(Model(found.states), Model(expected.states)) < 1e-12
 
 
 def test_a_layer_without_a_twin_is_named() -> None:

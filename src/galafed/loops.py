@@ -317,7 +317,7 @@ def _optimiser(work: Fit, name: str, module: nn.Module, momentum: State | None) 
         module.parameters(), lr=rate, momentum=settings.momentum, weight_decay=settings.weight_decay
     )
     for name, parameter in module.named_parameters():
-        if momentum is not None:
+        if momentum is not None and name in momentum:  # what never moved has none
             optimiser.state[parameter]["momentum_buffer"] = momentum[name].clone()
     return optimiser
 

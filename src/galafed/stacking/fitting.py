@@ -23,8 +23,8 @@ WORTH_TELLING = 1.0
 """Seconds of compiling that the user should know of."""
 TEAMS = 4
 """So many sets of stacks are kept for the next phase; beyond, the oldest is let go."""
-KEPT_FOR = 8
-"""A lane is let go when so many fits of its team had no use for it: a loss that is another in each round never has."""
+ALIKE = 4
+"""So many lanes that differ in their losses alone are kept: a loss that is another in each round never returns."""
 
 
 @dataclass(frozen=True)
@@ -43,25 +43,30 @@ class Team:
 
     def __init__(self, bench: Bench, modules: Sequence[str], count: int) -> None:
         self.stacks = {name: Stack(bench, name, count) for name in modules}
-        self._lanes: dict[object, Lane] = {}
-        self._used: dict[object, int] = {}
-        self._fits = 0
+        self._lanes: dict[object, dict[object, Lane]] = {}
+        """By everything but the losses, then by them, the newest last."""
 
     def begin(self, states: Sequence[States], momentum: Sequence[States]) -> None:
-        """Take what the clients start from, and let go of lanes that nobody asks for any more."""
+        """Take what the clients start from."""
         for name, stack in self.stacks.items():
             stack.load([state[name] for state in states])
             stack.start_momentum([kept.get(name) for kept in momentum])
-        self._fits += 1
-        for key in [key for key, fit in self._used.items() if fit < self._fits - KEPT_FOR]:
-            del self._lanes[key], self._used[key]
 
-    def lane(self, key: object, make: Callable[[], Lane]) -> Lane:
-        """The lane of a key, made if there is none."""
-        if key not in self._lanes:
-            self._lanes[key] = make()
-        self._used[key] = self._fits
-        return self._lanes[key]
+    def lane(self, shape: object, losses: object, make: Callable[[bool], Lane]) -> Lane:
+        """The lane of these losses, made if there is none, told whether there were others of its shape."""
+        alike = self._lanes.setdefault(shape, {})
+        if losses not in alike:
+            if len(alike) == ALIKE:
+                alike.pop(next(iter(alike))).close()
+            alike[losses] = make(bool(alike))
+        alike[losses] = alike.pop(losses)  # the newest is last
+        return alike[losses]
+
+    def close(self) -> None:
+        """Let go of all lanes."""
+        for alike in self._lanes.values():
+            for lane in alike.values():
+                lane.close()
 
 
 class Workspace:
@@ -114,7 +119,7 @@ class Workspace:
         key = (modules, count)
         if key not in self._teams:
             while len(self._teams) >= TEAMS:
-                self._teams.pop(next(iter(self._teams)))
+                self._teams.pop(next(iter(self._teams))).close()
             self._teams[key] = Team(self._bench, modules, count)
         self._teams[key] = self._teams.pop(key)  # the newest is last
         return self._teams[key]
@@ -130,19 +135,23 @@ class Workspace:
         """The lane for a portion: one from an earlier phase if it computes the same, whatever its learning rate."""
         data = self._resident.data[clients[0].name]
         labelled = [s for s in portion.orders if work.labelled and (not s or data.stream(s).labels is not None)]
-        # As many steps as an epoch may have; streams begin their next one without a pause.
-        most = self._capacity // portion.longest + 1
-        capacity = most * (1 if "" in portion.orders else work.epochs) if portion.steps > 1 else 1
-        steps = tuple((tuple(step.outputs.items()), step.loss, step.update, step.remember) for step in work.steps)
+        if work.streams == ("",):  # as many steps as an epoch may have
+            capacity = self._capacity // portion.longest + 1 if portion.steps > 1 else 1
+        else:  # streams begin their next epoch without a pause
+            longest = max(len(data.stream(stream)) for stream in work.streams)
+            capacity = (longest // portion.longest + 1) * work.epochs
+        steps = tuple((tuple(step.outputs.items()), step.update) for step in work.steps)
+        losses = tuple((step.loss, step.remember) for step in work.steps)
         settings = (replace(work.optimiser, lr=0.0), tuple(work.modes.items()), tuple(work.rates.items()))
         held = tuple((stream, name, id(values)) for stream, known in rows.items() for name, values in known.items())
         batch = (tuple(labelled), mixes(work), held)
         return team.lane(
             (portion.start, portion.stop, portion.lengths, capacity, steps, settings, batch),
-            lambda: Lane(
+            losses,
+            lambda brief: Lane(
                 work, self._bench, self._resident, team.stacks, rows,
                 start=portion.start, stop=portion.stop, lengths=dict(portion.lengths), labelled=labelled,
-                capacity=capacity,
+                capacity=capacity, brief=brief,
             ),
         )  # fmt: skip
 

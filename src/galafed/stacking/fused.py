@@ -129,8 +129,9 @@ def product_norm_relu_mask(linear: Any, norm: Any, mask: Any, x: Tensor) -> Tens
 
 
 def low_layers(module: nn.Module) -> dict[str, LowLinear | LowConv2d]:
-    """The layers of a module that keep their weights in low precision too, by name."""
-    return {name: layer for name, layer in module.named_modules() if isinstance(layer, LowLinear | LowConv2d)}
+    """The layers of a module that keep their weights in low precision too, by the name of these weights."""
+    found = {name: layer for name, layer in module.named_modules() if isinstance(layer, LowLinear | LowConv2d)}
+    return {f"{name}.weight".removeprefix("."): layer for name, layer in found.items()}  # a module may be such a layer
 
 
 def _pools_like_kernel(layer: Any) -> bool:

@@ -15,6 +15,9 @@ A step that is never taken more often than this is never recorded.
 """
 
 
+ENOUGH = 4
+"""Steps that are worth a recording of their own."""
+
 UNROLLED = 8
 """Steps in one graph: what a step leaves to be done in the background then overlaps with the next one."""
 
@@ -22,16 +25,18 @@ UNROLLED = 8
 class Recorded:
     """A step without arguments or results, whose tensors all stay in place; without `records` it is simply called.
 
-    `settle` waits for what steps left to be done in the background.
+    `settle` waits for what steps left to be done in the background. What is `brief`, since others like it were recorded
+    and it may never be asked for again, is warmed up and recorded as little as can be at first.
     """
 
     def __init__(
-        self, step: Callable[[], None], settle: Callable[[], None], device: torch.device, *, records: bool
+        self, step: Callable[[], None], settle: Callable[[], None], device: torch.device, *, records: bool, brief: bool
     ) -> None:
         self._step = step
         self._settle = settle
         self._device = device
         self._records = records
+        self._brief = brief
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
         self._taken = 0
 
@@ -43,13 +48,15 @@ class Recorded:
             self._settle()
             return 0.0
         started, prepared, first = time.perf_counter(), 0.0, self._taken == 0
-        while steps and self._taken < WARM_UP:
+        hasty = first and self._brief
+        while steps and (self._taken < (1 if self._brief else WARM_UP) or (hasty and steps < ENOUGH)):
             self._on_the_side()
             steps -= 1
-        plan = [UNROLLED] * (steps // UNROLLED) + [1] * (steps % UNROLLED)
+        unrolled = 1 if hasty else UNROLLED
+        plan = [unrolled] * (steps // unrolled) + [1] * (steps % unrolled)
         for size in set(plan) - self._graphs.keys():
             self._graphs[size] = self._record(size)
-        if first:
+        if first and not hasty:
             torch.cuda.synchronize(self._device)
             prepared = time.perf_counter() - started
         for size in plan:

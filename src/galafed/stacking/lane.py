@@ -48,7 +48,8 @@ class Draws:
 class Lane:
     """Steps of a `Fit` for the clients `start` to `stop` of some stacks, on batches of the same lengths.
 
-    `labelled` are the streams whose labels the losses may see.
+    `labelled` are the streams whose labels the losses may see. Of a `brief` lane it is not known whether it will be
+    asked for again, and its kernels are there.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Lane:
         lengths: Mapping[str, int],
         labelled: Collection[str],
         capacity: int,
+        brief: bool,
     ) -> None:
         self._work = work
         self._labelled = frozenset(labelled)
@@ -80,7 +82,8 @@ class Lane:
         }
         self._dropouts = {name: found for name, module in self._modules.items() if (found := list(dropouts(module)))}
         parts = len(work.steps)
-        self.places = tuple(place for place in places_of(work) if place[0] in self._dropouts)
+        self._places = [[p for p in places_of(step) if p[0] in self._dropouts] for step in work.steps]
+        self.places = tuple(dict.fromkeys(place for places in self._places for place in places))
         self._keys = {place: torch.zeros(capacity, parts, n, dtype=torch.int64, device=device) for place in self.places}
         mixing = mixes(work)
         self._mates = torch.zeros_like(self._orders[""]) if mixing else None
@@ -97,12 +100,13 @@ class Lane:
         self._moving = [[p for name in step.update for p in self._modules[name].parameters()] for step in work.steps]
         self._descents = [self._descent(step, stacks, start, stop) for step in work.steps]
         self._low = [
-            (name, layer, stacks[name].momentum[f"{path}.weight"][start:stop])
+            (name, layer, stacks[name].momentum[weight][start:stop])
             for name in updated
-            for path, layer in stacks[name].low_layers(self._modules[name]).items()
+            for weight, layer in stacks[name].low_layers(self._modules[name]).items()
         ]
         self._losses = [self._losses_of(step) for step in work.steps]
-        self._recorded = Recorded(self._step, self._settle, device, records=bench.compiles and device.type == "cuda")
+        records = bench.compiles and device.type == "cuda"
+        self._recorded = Recorded(self._step, self._settle, device, records=records, brief=brief)
 
     def run(self, draws: Draws, rate: float) -> float:
         """Take the steps these numbers were drawn for; losses add up. Returns seconds spent on compiling."""
@@ -121,6 +125,10 @@ class Lane:
         self._let_move(0)
         return self._recorded.run(steps)
 
+    def close(self) -> None:
+        """Let go of what was recorded at once, not when the garbage collector comes by; nothing can be run any more."""
+        del self._recorded
+
     def _step(self) -> None:
         """One batch of every client: every `Step` of the work, each a forward pass, a backward pass and a move."""
         batch = self._batch()
@@ -138,7 +146,7 @@ class Lane:
 
     def _keys_of(self, number: int) -> dict[Place, Tensor]:
         """The dropout keys [n] of a part of the step, or [] where there is no axis of clients."""
-        keys = {place: keys.index_select(0, self._cursor)[0, number] for place, keys in self._keys.items()}
+        keys = {p: self._keys[p].index_select(0, self._cursor)[0, number] for p in self._places[number]}
         return {place: key[0] for place, key in keys.items()} if self._alone else keys
 
     def _batch(self) -> Batch:
@@ -239,9 +247,9 @@ def mixes(work: Fit) -> bool:
     return work.mixup > 0 and "" in work.streams
 
 
-def places_of(work: Fit) -> tuple[Place, ...]:
+def places_of(step: Step) -> tuple[Place, ...]:
     """Every module with every stream that a step applies it to."""
-    paths = [path for step in work.steps for path in step.outputs.values()]
+    paths = step.outputs.values()
     applied = [(name.partition("|")[0], stream_of(path)) for path in paths for name in path if name[0] != "@"]
     return tuple(dict.fromkeys(applied))
 

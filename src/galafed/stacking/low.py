@@ -6,6 +6,7 @@ gradient and step in one pass over the weights.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 import torch
@@ -63,7 +64,7 @@ class LowLinear(StackedLinear):
         self.pending: list[tuple[Tensor, Tensor]] = []
         self.unused: torch.cuda.Event | None = None
         """From here on the backward pass needs the weights no more."""
-        self._descending: tuple[torch.cuda.Event, tuple[Tensor, Tensor]] | None = None
+        self._descending: tuple[torch.cuda.Event, Sequence[Tensor]] | None = None
 
     @staticmethod
     def lay(weight: Tensor) -> Tensor:
@@ -85,23 +86,28 @@ class LowLinear(StackedLinear):
 
     def descend(self, momentum: Tensor, rate: Tensor, sgd: Sgd) -> None:
         """One step of the weights, with the gradient the backward pass left."""
-        factors = zip(*self.pending, strict=True)
-        x, dy = self.pending[0] if len(self.pending) == 1 else (torch.cat(each, dim=1) for each in factors)
+        inputs, gradients = zip(*self.pending, strict=True)  # one of each for every time the layer was applied
         self.pending.clear()
         weight = cast(Tensor, self.weight).data
         numbers = {"mu": sgd.momentum, "decay": sgd.weight_decay}
         if self.unused is None:
-            linear.descend(x, dy, weight, momentum, self.low, rate, **numbers)
+            linear.descend(_joined(inputs), _joined(gradients), weight, momentum, self.low, rate, **numbers)
             return
-        side = background(x.device)
+        side = background(weight.device)
         side.wait_event(self.unused)
-        with torch.cuda.stream(side):
+        with torch.cuda.stream(side):  # joined here too: the background knows of nothing that came after `unused`
+            x, dy = _joined(inputs), _joined(gradients)
             linear.descend(x, dy, weight, momentum, self.low, rate, **numbers)
         # The factors must not be freed before the foreground has waited: their memory would be used again.
-        self._descending = (side.record_event(), (x, dy))
+        self._descending = (side.record_event(), (*inputs, *gradients, x, dy))
 
     def settle(self) -> None:
         """Wait until the weights are up to date."""
         if self._descending is not None:
             torch.cuda.current_stream(self.low.device).wait_event(self._descending[0])
             self._descending = None
+
+
+def _joined(factors: tuple[Tensor, ...]) -> Tensor:
+    """Rows [N, B, …] of every application, one after the other."""
+    return factors[0] if len(factors) == 1 else torch.cat(factors, dim=1)

@@ -41,8 +41,7 @@ class Stack:
         self.low: State = {}
         self._kernels = kernels.usable(bench)
         self._windows: dict[tuple[int, int], nn.Module] = {}
-        for path, layer in self.low_layers(self._twin(module, 1)).items():
-            name = f"{path}.weight"
+        for name, layer in self.low_layers(self._twin(module, 1)).items():
             self.values[name] = layer.lay(self.values[name])
             self.low[name] = torch.empty_like(self.values[name], dtype=kernels.LOW)
 
@@ -64,7 +63,7 @@ class Stack:
                 self.momentum[name] = torch.empty_like(self.values[name])
             self.momentum[name].zero_()
             for k, state in enumerate(kept):
-                if state is not None:
+                if state is not None and name in state:
                     self.momentum[name][k].copy_(state[name])
 
     def states(self) -> list[State]:
@@ -105,7 +104,7 @@ class Stack:
         return fused_twin(module, count)
 
     def low_layers(self, module: nn.Module) -> dict[str, Any]:
-        """The layers of a window that keep their weights in low precision too, by name; none without kernels."""
+        """The layers of a window that keep weights in low precision too, by the weights' name; none without kernels."""
         if not self._kernels:
             return {}
         from galafed.stacking.fused import low_layers  # needs triton
@@ -114,8 +113,8 @@ class Stack:
 
     def _look_low(self, module: nn.Module, start: int, stop: int) -> None:
         """Give layers that compute in low precision their window at the copies of their weights."""
-        for path, layer in self.low_layers(module).items():
-            layer.keep(self.low[f"{path}.weight"][start:stop])
+        for name, layer in self.low_layers(module).items():
+            layer.keep(self.low[name][start:stop])
 
     def _look(self, module: nn.Module, views: Mapping[str, Tensor]) -> None:
         for name, view in views.items():

@@ -89,7 +89,7 @@ class Product(torch.autograd.Function):
         (x,), layer = ctx.saved_tensors, ctx.layer
         dy = dy.contiguous()
         if ctx.needs_input_grad[1]:
-            layer.pending.append((x, dy))
+            layer.pending.append((x.contiguous(), dy))  # another product may have left its transpose
         d_bias = dy.float().sum(dim=1) if ctx.needs_input_grad[2] else None
         dx = torch.bmm(dy, layer.low) if ctx.needs_input_grad[0] else None
         if dy.is_cuda:
