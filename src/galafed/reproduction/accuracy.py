@@ -42,6 +42,9 @@ SYSTEMS: Mapping[str, Values] = {
 }
 """Every system, as the paper names it."""
 
+ADAPTED = tuple(row for row in SYSTEMS if row != "oracle" and not row.startswith("source-only"))
+"""Those that use images of the target."""
+
 SEEDS: Mapping[str, int] = {"GALA": 3}
 """How many seeds a row has; one where it is not named."""
 

@@ -1,4 +1,4 @@
-"""Digit-Five with the network of the papers that SHOT's and KD3A's rows come from: does the cut explain the gap?"""
+"""Digit-Five with the network of the papers that rows of federated systems come from: does the cut explain the gap?"""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from galafed.reproduction.accuracy import Values
 from galafed.studies.base import studies
 from galafed.studies.digit_five import DigitFiveStudy
 
-ROWS = ("oracle", "source-only", "SHOT", "KD3A")
+ROWS = ("oracle", "source-only", "FADA", "SHOT", "SFDA", "KD3A")
 
 
 @studies.register("digit-five-cut")
 class DigitFiveCutStudy(DigitFiveStudy):
     """Nearly all weights in the extractor, where those of the study `digit-five` are in the predictor."""
 
-    title: ClassVar[str] = "Digit-Five: SHOT and KD3A with a linear predictor (their rows of its Table 1)"
+    title: ClassVar[str] = "Digit-Five: federated systems with a linear predictor (their rows of its Table 1)"
     about: ClassVar[str] = (
         "The network is `m3sda_cnn`, whose predictor is one linear layer; these rows of the paper's table come from "
         "KD3A's authors, who used it. Its convolutions differ too, so what the cut alone does is not seen here. All "

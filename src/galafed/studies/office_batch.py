@@ -25,8 +25,9 @@ class OfficeBatchStudy(OfficeStudy):
     about: ClassVar[str] = (
         "The network is `efficientnet_lite0`: its extractor normalises with the statistics of each batch, which suits "
         "networks that start from nothing, and learns with the whole rate. All else is as in the study "
-        "`office-caltech10`. These runs came first; the learning rate and that momentum is kept were set after test "
-        "accuracies had been seen, and the study `sweep-office` is to hold them against others without labels."
+        "`office-caltech10`, but for KD3A, which has its own 100 rounds. These runs came first; the learning rate and "
+        "that momentum is kept were set after test accuracies had been seen, and the study `sweep-office` is to hold "
+        "them against others without labels."
     )
     reasons: ClassVar[Mapping[str, str]] = {
         "source-only": "The network is another one; why it gains on Amazon and loses on Webcam is not known.",
