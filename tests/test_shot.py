@@ -11,6 +11,7 @@ import torch
 from galafed.benchmarks.toy import Toy
 from galafed.client import Client
 from galafed.hypothesis_transfer import (
+    Level,
     adapt_extractors,
     better_means,
     centroids_under,
@@ -79,7 +80,7 @@ def test_features_get_a_one_and_unit_length() -> None:
 
 
 def test_class_means_give_cosines_and_least_to_a_class_without_a_mean() -> None:
-    module = ClassMeans(SmallCnn(classes=3, image_size=8), "class_means")
+    module = ClassMeans(SmallCnn(classes=3, image_size=8), "class_means:features:a")
     size = module.means.shape[1]
     means = torch.zeros(3, size)
     means[0, 0], means[1, size - 1] = 5.0, 2.0
@@ -123,13 +124,29 @@ def pass_through(client: Client, states: dict[str, State], suffix: str) -> tuple
         return features, modules["predictor"].eval()(features)
 
 
+def below_logits(F: State, features: torch.Tensor) -> torch.Tensor:
+    """What enters the last layer of the predictor of `small_cnn`: relu(BN(W z + b)) with running statistics."""
+    x = features @ F["full1.weight"].T + F["full1.bias"]
+    x = (x - F["norm1.running_mean"]) / (F["norm1.running_var"] + 1e-5).sqrt()
+    return (x * F["norm1.weight"] + F["norm1.bias"]).relu()
+
+
+def last_layer(F: State, hidden: torch.Tensor) -> torch.Tensor:
+    return hidden @ F["full2.weight"].T + F["full2.bias"]
+
+
+@pytest.mark.parametrize("of", ["hidden", "features"])
 @pytest.mark.parametrize("names", [("",), ("a", "b")])
-def test_pseudo_labels_are_those_of_the_definition_and_stay(names: tuple[str, ...]) -> None:
+def test_pseudo_labels_are_those_of_the_definition_and_stay(names: tuple[str, ...], of: Level) -> None:
     client, states = target_client(), model_of(names)
     for task in (first_means, better_means, nearest_means):
-        assert ask(client, task(models=list(names)), states).parts == {}
+        assert ask(client, task(models=list(names), of=of), states).parts == {}
     for name in names:
-        features, logits = pass_through(client, states, f":{name}" if name else "")
+        suffix = f":{name}" if name else ""
+        features, logits = pass_through(client, states, suffix)
+        if of == "hidden":
+            features = below_logits(states[f"predictor{suffix}"], features)
+            torch.testing.assert_close(logits, last_layer(states[f"predictor{suffix}"], features))
         z = torch.cat([features, torch.ones(len(features), 1, dtype=torch.float64)], dim=1)
         z = z / z.norm(dim=1, keepdim=True)
         p = logits.softmax(dim=1)
@@ -148,7 +165,7 @@ def test_pseudo_labels_are_those_of_the_definition_and_stay(names: tuple[str, ..
 def test_adaptation_moves_extractors_alone_by_the_loss_of_each_model() -> None:
     client, states, names = target_client(), model_of(("a", "b")), ["a", "b"]
     for label in (first_means, better_means, nearest_means):
-        ask(client, label(models=names), states)
+        ask(client, label(models=names, of="hidden"), states)
     whole = SGD | {"batch_size": 64}
     task = adapt_extractors(models=names, pseudo_weight=0.3, hold="x", **whole | {"extractor_rate": 0.5})
     reply = ask(client, task, states)

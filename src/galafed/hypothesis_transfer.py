@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Unpack
+from typing import Literal, Unpack
 
 from galafed.lazy import torch
 from galafed.model import State, statistics
 from galafed.relevance import centroids_from, soft_sums
 from galafed.tasks import centroid_schema
-from galafed.work import Batch, Descent, Finished, Fit, Mode, Outputs, Path, States, Step, Sweep, descent, task
+from galafed.work import HIDDEN, Batch, Descent, Finished, Fit, Mode, Outputs, Path, States, Step, Sweep, descent, task
 
 Sums = Mapping[str, "torch.Tensor"]
 
@@ -62,7 +62,17 @@ def means_from(sums: Sums, model: str, dtype: torch.dtype) -> State:
     return {"means": means.to(dtype), "count": count.to(dtype)}
 
 
-def _means(models: Sequence[str], guessing: Mapping[str, Path], *, soft: bool) -> Sweep:
+Level = Literal["hidden", "features"]
+"""What class means are of: what enters the predictor's last layer, or what the extractor puts out."""
+
+
+def _inner(model: str, of: Level) -> Path:
+    """From the images to what class means are of."""
+    G, F = part("extractor", model), part("predictor", model)
+    return (G,) if of == "features" else (G, f"{F}{HIDDEN}")
+
+
+def _means(models: Sequence[str], guessing: Mapping[str, Path], *, of: Level, soft: bool) -> Sweep:
     """Class means of every model, from the scores along the paths of `guessing`; they stay for this round."""
 
     def measure(outputs: Outputs, batch: Batch) -> dict[str, torch.Tensor]:
@@ -75,14 +85,14 @@ def _means(models: Sequence[str], guessing: Mapping[str, Path], *, soft: bool) -
             sums |= {f"{name} {model}": value for name, value in found.items()}
         return sums
 
-    kept = tuple(part("class_means", model) for model in models)
+    kept = {model: part(f"class_means:{of}", model) for model in models}
     return Sweep(
-        outputs={f"features {model}": (part("extractor", model),) for model in models}
+        outputs={f"features {model}": _inner(model, of) for model in models}
         | {f"scores {model}": guessing[model] for model in models},
         measure=measure,
-        finish=lambda sums, dtype: {part("class_means", model): means_from(sums, model, dtype) for model in models},
-        keeps=kept,
-        recall=() if soft else kept,
+        finish=lambda sums, dtype: {name: means_from(sums, model, dtype) for model, name in kept.items()},
+        keeps=tuple(kept.values()),
+        recall=() if soft else tuple(kept.values()),
         schema=lambda network: {},
     )
 
@@ -112,33 +122,33 @@ def centroids_under(*, models: Sequence[str]) -> Sweep:
 
 
 @task
-def first_means(*, models: Sequence[str]) -> Sweep:
+def first_means(*, models: Sequence[str], of: Level) -> Sweep:
     """Class means weighted by the models' own probabilities."""
     paths = {model: (part("extractor", model), part("predictor", model)) for model in models}
-    return _means(models, paths, soft=True)
+    return _means(models, paths, of=of, soft=True)
 
 
 @task
-def better_means(*, models: Sequence[str]) -> Sweep:
+def better_means(*, models: Sequence[str], of: Level) -> Sweep:
     """Class means of the images nearest to the first ones."""
-    return _means(models, {model: _nearest(model) for model in models}, soft=False)
+    return _means(models, {model: _nearest(model, of) for model in models}, of=of, soft=False)
 
 
 @task
-def nearest_means(*, models: Sequence[str]) -> Sweep:
+def nearest_means(*, models: Sequence[str], of: Level) -> Sweep:
     """The class with the nearest mean, for every image and model; the labels stay."""
     return Sweep(
-        outputs={model: _nearest(model) for model in models},
+        outputs={model: _nearest(model, of) for model in models},
         measure=lambda outputs, batch: {f"label {model}": outputs[model].argmax(dim=1) for model in models},
         rows=tuple(f"label {model}" for model in models),
         finish=lambda found, dtype: {},
-        recall=tuple(part("class_means", model) for model in models),
+        recall=tuple(part(f"class_means:{of}", model) for model in models),
         schema=lambda network: {},
     )
 
 
-def _nearest(model: str) -> Path:
-    return (part("extractor", model), part("class_means", model))
+def _nearest(model: str, of: Level) -> Path:
+    return (*_inner(model, of), part(f"class_means:{of}", model))
 
 
 @task

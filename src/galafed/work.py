@@ -23,8 +23,10 @@ Path = tuple[str, ...]
 
 A path starts at the client's own images or, at a client that holds several domains, at the stream it names first:
 ("@svhn", "extractor", "predictor"). "extractor|norms:extractor:svhn" is the extractor with what the part after the bar
-holds (here, BatchNorm layers) in place of its own.
+holds (here, BatchNorm layers) in place of its own. "predictor/hidden" ends before the predictor's last linear layer.
 """
+
+HIDDEN = "/hidden"
 
 Mode = Literal["train", "no_dropout", "eval"]
 """train: batch statistics and dropout; no_dropout: batch statistics only; eval: running statistics, no dropout."""
@@ -95,8 +97,8 @@ class Readout:
 
 
 def _modules(paths: Iterable[Path]) -> tuple[str, ...]:
-    names = [name for path in paths for element in path if element[0] != "@" for name in element.split("|")]
-    return tuple(dict.fromkeys(names))
+    elements = [element.removesuffix(HIDDEN) for path in paths for element in path if element[0] != "@"]
+    return tuple(dict.fromkeys(name for element in elements for name in element.split("|")))
 
 
 def _streams(paths: Iterable[Path]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from galafed.algorithms.base import Algorithm, Outcome, algorithms
 from galafed.config import Training, at_least, fraction
-from galafed.hypothesis_transfer import adapt_extractors, better_means, first_means, nearest_means, part
+from galafed.hypothesis_transfer import Level, adapt_extractors, better_means, first_means, nearest_means, part
 from galafed.messages import Replies
 from galafed.model import Model
 from galafed.tasks import train
@@ -32,6 +32,8 @@ class Settings:
     """Label smoothing in the training of the sources."""
     pseudo_weight: float = 0.1
     """β: weight of the pseudo-labels beside the information loss; 0.3 for photographs."""
+    means_of: Level = "hidden"
+    """Pseudo-labels are by class means of what enters the predictor's last layer, or of the extractor's features."""
 
     def __post_init__(self) -> None:
         at_least("source_epochs", self.source_epochs, 1)
@@ -70,7 +72,7 @@ def adapt(
 ) -> tuple[Model, Replies]:
     """One epoch at the target, which holds the models already: label all images by class means, then move each G."""
     for label in (first_means, better_means, nearest_means):
-        fed.ask(fed.target, label(models=list(models)), model)
+        fed.ask(fed.target, label(models=list(models), of=my.means_of), model)
     hold = f"t{fed.round + 1}"
     task = adapt_extractors(models=list(models), pseudo_weight=my.pseudo_weight, hold=hold, **sgd)
     moved = fed.ask(fed.target, task, model)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from galafed.model import Model, Schema, State, kind_of, statistics
+from galafed.networks.layers import last_linear
 from galafed.networks.parts.base import parts
 from galafed.registry import Registry
 from galafed.runs.seeding import seed_for
@@ -42,6 +43,12 @@ class Network(ABC):
     @abstractmethod
     def predictor(self) -> nn.Module:
         """F: features [n, feature_size] -> logits [n, classes]."""
+
+    @property
+    def hidden_size(self) -> int:
+        """How many numbers enter the predictor's last linear layer."""
+        with torch.device("meta"):
+            return last_linear(self.predictor())[1].in_features
 
     def make(self, part: str) -> nn.Module:
         """A fresh module for a part; "predictor:a" and "predictor:b" are two modules of the kind "predictor".

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from galafed.errors import ConfigError
+
 GOLDEN = -1640531527  # 2^32 / golden ratio, as a signed 32-bit number
 
 
@@ -88,6 +90,15 @@ def convolutions(first: int, second: int) -> nn.Sequential:
 def halved_twice(side: int) -> int:
     """The side of an image after both max-pools of `convolutions`."""
     return ((side + 1) // 2 + 1) // 2
+
+
+def last_linear(predictor: nn.Module) -> tuple[nn.Sequential, nn.Linear]:
+    """The layers before a predictor's last linear layer, and that layer."""
+    if isinstance(predictor, nn.Sequential):
+        for place, layer in reversed(list(enumerate(predictor))):
+            if isinstance(layer, nn.Linear):
+                return predictor[:place], layer
+    raise ConfigError("the predictor of the network is no nn.Sequential with an nn.Linear in it, which this needs")
 
 
 def dropouts(module: nn.Module) -> Iterator[Dropout]:

@@ -20,14 +20,18 @@ def direction(features: Tensor) -> Tensor:
 
 @parts.register("class_means")
 class ClassMeans(nn.Module):
-    """features [n, d] -> cosine to the mean of each class [n, C]; -1, the least, for a class without a mean."""
+    """features [n, d] -> cosine to the mean of each class [n, C]; -1, the least, for a class without a mean.
+
+    "class_means:hidden:a" has means of what enters the predictor's last layer, "class_means:features:a" of features.
+    """
 
     means: Tensor
     count: Tensor
 
     def __init__(self, network: Network, part: str) -> None:
         super().__init__()
-        self.register_buffer("means", torch.zeros(network.classes, network.feature_size + 1))
+        size = network.hidden_size if part.split(":")[1] == "hidden" else network.feature_size
+        self.register_buffer("means", torch.zeros(network.classes, size + 1))
         self.register_buffer("count", torch.zeros(network.classes))
 
     def forward(self, features: Tensor) -> Tensor:
