@@ -1,5 +1,6 @@
 """Settings for every test, made before torch is imported."""
 
+import gc
 import os
 from collections.abc import Iterator
 
@@ -20,3 +21,10 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def libraries_put_aside() -> None:
+    """Every run begins by looking for garbage, which in a process with all tests in it takes longer than some runs."""
+    gc.collect()
+    gc.freeze()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
+import gc
 import importlib
 import json
 import os
@@ -228,6 +229,8 @@ def serve() -> None:
     import galafed.runs.runner  # noqa: F401 - for all forks
 
     import_what_a_run_imports()
+    gc.collect()
+    gc.freeze()  # no fork looks for garbage in what all of them share
     said: dict[int, int] = {}
     for line in sys.stdin:
         request = json.loads(line)
