@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,11 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("gala", {"group_predictors": "outputs"}),
     ("gala", {"igd": False}),
 ]
+QUICK: dict[str, dict[str, Any]] = {
+    "shot": {"source_epochs": 2},
+    "sfda": {"source_epochs": 2, "merge_epochs": 2},
+}
+"""Systems that train at length before their first round train shortly in tests; each epoch does the same anew."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +86,17 @@ class Played:
 
 def play(name: str, *, rounds: int = 1, training: dict[str, Any] | None = None, **values: Any) -> Played:
     """Rounds of an algorithm on toy; `values` are run settings, or the algorithm's if under its name."""
-    config = resolve({"benchmark": "toy", "device": "cpu", "algorithm": name, "training": training or {}, **values})
+    settings = QUICK.get(name, {}) | values.pop(name, {})
+    config = resolve(
+        {"benchmark": "toy", "device": "cpu", "algorithm": name, "training": training or {}, name: settings, **values}
+    )
     return play_with(assemble(config), config.seed, rounds)
+
+
+@cache
+def two_rounds(name: str, **settings: Any) -> Played:
+    """Two rounds of a variant on toy as it is, played once a process; nobody may change what they left."""
+    return play(name, rounds=2, **{name: settings})
 
 
 def play_with(parts: Assembly, seed: int, rounds: int) -> Played:
@@ -208,7 +223,10 @@ def test_rounds_run_with_any_number_of_sources(name: str, settings: dict[str, An
         with pytest.raises(ConfigError, match=f"{name} needs at least {algorithms.get(name).fewest_sources} sources"):
             play(name, sources=list(SOURCES[:count]))
         return
-    played = play(name, rounds=2, sources=list(SOURCES[:count]), **{name: settings})
+    if count == len(SOURCES):
+        played = two_rounds(name, **settings)
+    else:
+        played = play(name, rounds=2, sources=list(SOURCES[:count]), **{name: settings})
     assert_sound(played)
     assert not played.parts.federation.failures
     assert played.model.digest() != played.outcomes[0].model.digest()
@@ -221,10 +239,10 @@ def test_rounds_run_with_any_number_of_sources(name: str, settings: dict[str, An
 
 @pytest.mark.parametrize("name", NAMES)
 def test_same_seed_gives_the_same_bits_and_another_seed_others(name: str) -> None:
-    expected = play(name, rounds=2).digests()
+    expected = two_rounds(name).digests()
     torch.rand(5)
     assert play(name, rounds=2).digests() == expected
-    assert play(name, rounds=2, seed=1).digests() != expected
+    assert play(name, seed=1).digests() != expected[:1]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -240,7 +258,7 @@ def test_round_leaves_the_model_it_starts_from_and_the_global_generator_alone(na
 
 @pytest.mark.parametrize("name", NAMES)
 def test_tested_model_has_the_heads_the_evaluator_is_told_of(name: str) -> None:
-    played = play(name)
+    played = two_rounds(name)
     tested = played.last.tested or played.model
     assert set(readout(played).parts) <= set(tested.parts)
 
@@ -265,7 +283,7 @@ def test_domain_with_a_single_class(name: str, where: str, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("count", [2, 3, 17, 33])
+@pytest.mark.parametrize("count", [2, 3, 17])
 def test_sizes_that_leave_a_small_last_batch(name: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     change_data(monkeypatch, lambda d, s: pick(s, slice(count)))
     played = play(name, rounds=2)
@@ -298,7 +316,7 @@ def scramble(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_targets_training_labels_change_no_bit(
     name: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = play(name, rounds=2, **{name: settings})
+    expected = two_rounds(name, **settings)
     scramble(monkeypatch)
     found = play(name, rounds=2, **{name: settings})
     assert found.digests() == expected.digests()
@@ -508,7 +526,7 @@ def test_single_source_is_cut_into_two_clients() -> None:
 def test_training_switches_change_the_result(name: str, training: dict[str, Any]) -> None:
     played = play(name, rounds=2, training=training)
     assert_sound(played)
-    assert played.digests()[-1] != play(name, rounds=2).digests()[-1]
+    assert played.digests()[-1] != two_rounds(name).digests()[-1]
 
 
 def test_variance_rule_changes_no_parameter_of_a_first_round() -> None:

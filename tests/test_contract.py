@@ -21,7 +21,7 @@ from galafed.reproduction.mini_table import ROWS
 from galafed.runs.assembly import assemble
 from galafed.runs.runner import Observer, resume, start
 from loopback_engine import LoopbackEngine
-from test_algorithms import NAMES, TARGET, VARIANTS, assert_sound, play, play_with
+from test_algorithms import NAMES, QUICK, TARGET, VARIANTS, assert_sound, play, play_with, two_rounds
 
 DOCS = Path(__file__).parent.parent / "docs" / "methods"
 CENTRAL = [name for name in NAMES if algorithms.get(name).kind == "central"]
@@ -40,13 +40,13 @@ class PullThePlug(Observer):
 
 @pytest.mark.parametrize(("name", "settings"), VARIANTS)
 def test_an_interrupted_run_ends_with_the_same_bits(name: str, settings: dict[str, Any], tmp_path: Path) -> None:
-    config = resolve({"benchmark": "toy", "device": "cpu", "algorithm": name, "rounds": 4, name: settings})
+    quick = QUICK.get(name, {}) | settings
+    config = resolve({"benchmark": "toy", "device": "cpu", "algorithm": name, "rounds": 3, name: quick})
     whole = start(config, tmp_path / "whole").summary
-    for number in (1, 3):
-        with pytest.raises(KeyboardInterrupt):
-            start(config, tmp_path / "cut", PullThePlug(number)) if number == 1 else resume(
-                tmp_path / "cut", PullThePlug(number)
-            )
+    with pytest.raises(KeyboardInterrupt):
+        start(config, tmp_path / "cut", PullThePlug(1))
+    with pytest.raises(KeyboardInterrupt):
+        resume(tmp_path / "cut", PullThePlug(2))
     found = resume(tmp_path / "cut").summary
     assert found["digest"] == whole["digest"]
     assert found["accuracy"] == whole["accuracy"]
@@ -77,8 +77,7 @@ def many() -> Iterator[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_seventeen_sources(name: str, many: str) -> None:
-    fast = {"source_epochs": 2} if name in ("shot", "sfda") else {}
-    played = play(name, rounds=2, benchmark=many, **{name: fast})
+    played = play(name, rounds=2, benchmark=many)
     assert_sound(played)
     assert len(played.parts.federation.domains) == 17
     assert not played.parts.federation.failures
@@ -86,7 +85,7 @@ def test_seventeen_sources(name: str, many: str) -> None:
 
 @pytest.mark.parametrize(("name", "settings"), VARIANTS)
 def test_the_ledger_counts_every_tensor_that_crosses(name: str, settings: dict[str, Any]) -> None:
-    played = play(name, rounds=2, **{name: settings})
+    played = two_rounds(name, **settings)
     tensors = 0
     for job, answer in zip(played.jobs, played.answers, strict=True):
         tensors += size_of({p: s for p, s in job.payload.items() if not isinstance(s, Held)})
@@ -98,7 +97,7 @@ def test_the_ledger_counts_every_tensor_that_crosses(name: str, settings: dict[s
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_image_and_no_value_of_a_single_image_is_ever_sent(name: str) -> None:
-    played = play(name, rounds=2)
+    played = two_rounds(name)
     images = len(Toy().load(TARGET).train)
     for answer in played.answers:
         assert isinstance(answer, Reply)
@@ -131,7 +130,9 @@ def test_pooled_source_only_is_refused_too(sites: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in CENTRAL])
 def test_all_others_run_there(name: str, sites: str) -> None:
-    config = resolve({"benchmark": "toy", "algorithm": name, "engine": sites, "device": "cpu"})
+    config = resolve(
+        {"benchmark": "toy", "algorithm": name, "engine": sites, "device": "cpu", name: QUICK.get(name, {})}
+    )
     assert_sound(play_with(assemble(config), config.seed, 1))
 
 

@@ -29,10 +29,9 @@ from galafed.sites.settings import SiteSettings
 from galafed.sites.site import Site
 from galafed.tasks import centroids, train
 from loopback_engine import LoopbackEngine, Meddle, Wire, sites_of
-from test_algorithms import NAMES, SOURCES, TARGET
+from test_algorithms import NAMES, QUICK, SOURCES, TARGET
 
 FEDERATED = [name for name in NAMES if algorithms.get(name).kind != "central"]
-QUICK = {"shot": {"source_epochs": 2}, "sfda": {"source_epochs": 2, "merge_epochs": 2}}
 
 
 @pytest.fixture(autouse=True)

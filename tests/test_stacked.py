@@ -44,6 +44,7 @@ from galafed.stacking.resident import Resident
 from galafed.stacking.twins import TWINS, CannotStack, twin
 from galafed.stacking.worker import Worker
 from galafed.work import Batch, Finished, Fit, Sgd, Step, Sweep, Task
+from test_algorithms import QUICK
 
 SIZES = {"a": 40, "b": 23, "c": 40, "d": 17, "t": 33}
 """Clients end their epochs at different steps: with batches of 8, some with a short batch, one with a batch of one."""
@@ -76,7 +77,7 @@ def play(
     data = {name: images(size, number, labelled=name != "t") for number, (name, size) in enumerate(sizes.items())}
     method = algorithms.get(algorithm)
     recipe = Training(**({"lr": 0.05, "batch_size": 8} | training))
-    program = method(method.Settings(**(settings or {})), recipe, rounds=rounds)
+    program = method(method.Settings(**QUICK.get(algorithm, {}) | (settings or {})), recipe, rounds=rounds)
     config = Run(max_clients_at_once=at_once, threads=threads)
     sources = {name: domain for name, domain in data.items() if name != "t"}
     if program.pools_sources:
