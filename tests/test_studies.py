@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,13 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base.studies, "get", lambda name: TinyStudy)
 
 
+@pytest.fixture
+def without_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs of a study are done here: two processes of their own take longer to start than the runs do."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # a run sets it for its process
+    monkeypatch.setattr(sharing, "ProcessPoolExecutor", lambda jobs, mp_context: ThreadPoolExecutor(1))
+
+
 def carry_out(tmp_path: Path, **settings: Any) -> list[str]:
     said: list[str] = []
     values = {"minutes": 0, "jobs": 2, "place": {}, "out": tmp_path / "out", "work": tmp_path / "work", **settings}
@@ -116,7 +124,7 @@ def test_a_study_runs_what_is_missing_and_nothing_twice(tmp_path: Path, tiny: No
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_run_that_another_process_holds_is_left_to_it(tmp_path: Path, tiny: None) -> None:
+def test_a_run_that_another_process_holds_is_left_to_it(tmp_path: Path, tiny: None, without_processes: None) -> None:
     work = tmp_path / "work"
     work.mkdir()
     held, _ = TinyStudy().cells()
@@ -177,7 +185,7 @@ def test_no_jobs_are_refused(tmp_path: Path) -> None:
 
 
 def test_what_was_measured_is_kept_though_other_runs_failed(
-    tmp_path: Path, tiny: None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, tiny: None, without_processes: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = base.carry_out
 
@@ -664,7 +672,7 @@ def test_the_sweep_tells_what_each_judge_would_choose_and_compares_only_whole_ro
     assert "not judged" not in committed  # the whole sweep was measured
 
 
-def test_rows_can_be_worked_on_alone(tmp_path: Path, tiny: None) -> None:
+def test_rows_can_be_worked_on_alone(tmp_path: Path, tiny: None, without_processes: None) -> None:
     with pytest.raises(ConfigError, match="plain"):
         carry_out(tmp_path, rows=["plane"])
     assert unknown("--rows", "x", ("a, b", "c")).endswith("Accepted: 'a, b', c.")
@@ -672,13 +680,15 @@ def test_rows_can_be_worked_on_alone(tmp_path: Path, tiny: None) -> None:
     assert not any("missing" in line for line in carry_out(tmp_path, rows=["plain"]))
 
 
-def test_columns_can_be_worked_on_alone(tmp_path: Path, tiny: None) -> None:
+def test_columns_can_be_worked_on_alone(tmp_path: Path, tiny: None, without_processes: None) -> None:
     with pytest.raises(ConfigError, match="toy"):
         carry_out(tmp_path, columns=["toys"])
     assert not any("missing" in line for line in carry_out(tmp_path, columns=["toy"]))
 
 
-def test_cells_are_run_again_with_another_seed_beside_what_was_measured(tmp_path: Path, tiny: None) -> None:
+def test_cells_are_run_again_with_another_seed_beside_what_was_measured(
+    tmp_path: Path, tiny: None, without_processes: None
+) -> None:
     desk = base.Desk(out=tmp_path / "out", work=tmp_path / "work", minutes=0, jobs=1, place={}, say=lambda text: None)
     with pytest.raises(ConfigError, match="nothing of that was measured yet"):
         checking.check(TinyStudy(), 5, desk)
@@ -704,7 +714,9 @@ def test_what_is_no_table_of_runs_cannot_be_run_with_another_seed(tmp_path: Path
         checking.check(base.study_of("variance"), 5, desk)
 
 
-def test_the_table_alone_is_written_from_what_was_measured_and_measures_nothing(tmp_path: Path, tiny: None) -> None:
+def test_the_table_alone_is_written_from_what_was_measured_and_measures_nothing(
+    tmp_path: Path, tiny: None, without_processes: None
+) -> None:
     assert "2 runs are still missing" in carry_out(tmp_path, table=True)[-1]
     carry_out(tmp_path)
     written = (tmp_path / "out" / "tiny" / "table.md").read_text()
