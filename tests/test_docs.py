@@ -4,7 +4,6 @@ import importlib.util
 import json
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,10 @@ import pytest
 from galafed.algorithms.base import algorithms
 from galafed.config import resolve
 from galafed.runs.runner import start
+from in_process import gala
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-GALA = [sys.executable, "-m", "galafed"]
 
 
 def blocks(text, language):
@@ -35,7 +34,8 @@ def test_ten_lines_of_python_do_what_make_run_does(tmp_path, monkeypatch, capsys
     assert "type-photo" in printed
 
 
-def test_commands_of_the_readme_run(tmp_path):
+def test_commands_of_the_readme_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
     listed = next(block for block in blocks(README, "console") if "gala run" in block)
     commands = [shlex.split(line, comments=True)[1:] for line in listed.splitlines()]
     assert [command[0] for command in commands] == [
@@ -49,8 +49,8 @@ def test_commands_of_the_readme_run(tmp_path):
             arguments = [word for word in arguments if word != "--rounds"] + ["--rounds", "1"]
         if command[0] == "reproduce":
             arguments += ["--minutes", "0.0000001"]
-        done = subprocess.run([*GALA, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, (arguments, done.stderr)
+        answer = gala(capsys, *arguments)
+        assert answer.code == 0, (arguments, answer.err)
 
 
 def test_code_of_the_readme_is_the_code_of_gala():
