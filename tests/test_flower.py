@@ -122,7 +122,7 @@ def lines(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.parametrize("algorithm", ["gala", "fact", "kd3a"])
+@pytest.mark.parametrize("algorithm", ["gala", "kd3a"])
 def test_a_deployment_ends_with_the_same_bits(running: Running, tmp_path: Path, algorithm: str) -> None:
     settings = {"algorithm": algorithm, "engine": "flower", "federation": str(running.folder.path)}
     result = galafed.run("mini", out=tmp_path / "flower", **RUN | settings)
