@@ -92,7 +92,7 @@ def halved_twice(side: int) -> int:
     return ((side + 1) // 2 + 1) // 2
 
 
-def last_linear(predictor: nn.Module) -> tuple[nn.Sequential, nn.Linear]:
+def last_linear(predictor: nn.Module) -> tuple[nn.Module, nn.Linear]:
     """The layers before a predictor's last linear layer, and that layer."""
     if isinstance(predictor, nn.Sequential):
         for place, layer in reversed(list(enumerate(predictor))):

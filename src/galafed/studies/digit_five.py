@@ -31,7 +31,10 @@ class DigitFiveStudy(AccuracyStudy):
         "by class means of the extractor's features alone; with those of what enters the predictor's last layer, "
         "where SHOT takes them, not yet."
     )
-    published = published.DIGIT_FIVE | {row: published.DIGIT_FIVE[row[:4]] for row in LABELS_BY_FEATURES}
+    published = {
+        **published.DIGIT_FIVE,
+        **{row: published.DIGIT_FIVE[row[:4]] for row in LABELS_BY_FEATURES},
+    }
     lower_bound: ClassVar[Mapping[str, str]] = dict.fromkeys((*ADAPTED, *LABELS_BY_FEATURES), "source-only")
     reasons: ClassVar[Mapping[str, str]] = {
         "oracle": "SYN is regenerated, and harder than the published set; USPS has its original split (7291 and 2007 "

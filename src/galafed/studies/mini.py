@@ -25,7 +25,7 @@ class MiniStudy(MiniTable):
         **dict.fromkeys(FEDERATED, "source-only"),
     }
     """Which bound trains on the same data in the same place."""
-    seeds: ClassVar[Mapping[str, int]] = MiniTable.seeds | dict.fromkeys(LABELS_BY_FEATURES, 3)
+    seeds: ClassVar[Mapping[str, int]] = {**MiniTable.seeds, **dict.fromkeys(LABELS_BY_FEATURES, 3)}
 
     def rows(self) -> Mapping[str, Values]:
         return {**ROWS, **LABELS_BY_FEATURES}
