@@ -31,7 +31,7 @@ class DigitFiveStudy(AccuracyStudy):
         "by class means of the extractor's features alone; with those of what enters the predictor's last layer, "
         "where SHOT takes them, not yet."
     )
-    published = {
+    published: ClassVar[published.Table] = {
         **published.DIGIT_FIVE,
         **{row: published.DIGIT_FIVE[row[:4]] for row in LABELS_BY_FEATURES},
     }
