@@ -476,8 +476,8 @@ def test_central_methods_say_that_they_are(name: str) -> None:
 
 def test_published_hyper_parameters_are_the_defaults_on_digits() -> None:
     run = resolve({"benchmark": "digit-five", "algorithm": "m3sda"})
-    assert (run.rounds, run.training.lr, run.training.schedule, run.training.batch_size) == (30, 0.05, "cosine", 64)
-    assert run.training.rate(15, 30) == pytest.approx(0.05 * (1 + 0.001) / 2)
+    assert (run.rounds, run.training.lr, run.training.schedule, run.training.batch_size) == (30, 0.005, "cosine", 64)
+    assert run.training.rate(15, 30) == pytest.approx(0.005 * (1 + 0.001) / 2)
     run = resolve({"benchmark": "digit-five", "algorithm": "fada"})
     assert (run.training.lr, run.training.momentum, run.settings.adversarial_weight) == (0.01, 0.0, 1.0)
     assert resolve({"benchmark": "mini", "algorithm": "fada"}).settings.adversarial_weight == 0.02

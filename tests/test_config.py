@@ -511,4 +511,7 @@ def test_runs_of_methods_whose_settings_have_moved_keep_their_names() -> None:
     assert before
     for summary in before:
         assert "extractor_rate" in summary["config"]["shot"]
+        assert summary["config"]["shot"]["means_of"] == "features"
         assert resolve(summary["config"]).hash() == summary["config_hash"]
+        hidden = summary["config"] | {"shot": summary["config"]["shot"] | {"means_of": "hidden"}}
+        assert resolve(hidden).hash() != summary["config_hash"]

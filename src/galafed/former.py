@@ -17,6 +17,9 @@ LATER: Mapping[str, Any] = {
 MOVED = {f"{name}.extractor_rate": "training.extractor_rate" for name in ("shot", "sfda")}
 """Settings by the names they had, with those they have now: configurations of old mean what they meant."""
 
+ONCE = {f"{name}.means_of": "features" for name in ("shot", "sfda")}
+"""Settings that were none, with what every run did then: a fingerprint does not tell of them."""
+
 
 def without_later(values: dict[str, Any], *, kept: Callable[[str], bool]) -> dict[str, Any]:
     """Values without the later settings that are as usual, but for those to be kept; changed in place."""
@@ -46,4 +49,8 @@ def under_former_names(values: dict[str, Any], algorithm: str, training: object)
         if table == algorithm:
             values[to].pop(name, None)
             values[table] = values.get(table, {}) | {key: getattr(training, name)}
+    for dotted, once in ONCE.items():
+        table, key = dotted.split(".")
+        if values.get(table, {}).get(key) == once:
+            del values[table][key]
     return values
