@@ -18,8 +18,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from galafed.config import Training
+from galafed.networks.base import networks
 from galafed.networks.efficientnet_lite0 import InvertedBottleneck
-from galafed.networks.layers import keep_mask
+from galafed.networks.layers import keep_mask, last_layer
 from galafed.stacking import kernels
 from galafed.stacking.lane import losses_of
 from galafed.stacking.layers import StackedConv2d
@@ -145,6 +146,13 @@ def test_a_bottleneck_on_kernels_is_the_plain_one(monkeypatch: pytest.MonkeyPatc
         y = torch.func.functional_call(twin.train(), {**values, **state}, (x,))
         found.append((y, *torch.autograd.grad(y.square().sum(), [x, *values.values()]), *state.values()))
     close(*found)
+
+
+@pytest.mark.parametrize("name", ["digit_cnn", "digit_cnn_bn", "small_cnn", "small_linear", "efficientnet_lite0"])
+def test_the_last_layer_of_a_predictor_on_kernels_is_applied_by_itself(name: str) -> None:
+    with torch.device("meta"):
+        predictor = fused_twin(networks.get(name)(classes=10, image_size=32).predictor(), 1)
+    assert last_layer(predictor) in predictor._plan  # else what enters it could not be caught
 
 
 COMPILE = """

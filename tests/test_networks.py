@@ -6,15 +6,17 @@ import math
 
 import pytest
 import torch
+from torch import nn
 
 from galafed.errors import ConfigError
 from galafed.model import digest, schema_of
 from galafed.networks import names
 from galafed.networks.base import Network, networks
 from galafed.networks.digit_cnn import DigitCnn
-from galafed.networks.layers import Dropout, set_dropout_key
+from galafed.networks.layers import Dropout, entering, last_layer, set_dropout_key
 from galafed.networks.m3sda_cnn import M3sdaCnn
 from galafed.networks.small_cnn import SmallCnn
+from galafed.stacking.twins import twin
 
 PAPER = DigitCnn(classes=10, image_size=32)
 SMALL = SmallCnn(classes=3, image_size=8)
@@ -323,3 +325,27 @@ def test_the_softmax_of_a_softmax_keeps_the_loss_above_its_floor() -> None:
     assert torch.allclose(given.sum(dim=-1), torch.ones(4))
     loss = torch.nn.functional.cross_entropy(given, torch.zeros(4, dtype=torch.int64))
     assert float(loss) == pytest.approx(1.4612, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", names())
+def test_what_enters_the_last_layer_of_a_predictor_alone_and_of_its_twin_for_many(name: str) -> None:
+    network = networks.get(name)(classes=3, image_size=32)
+    predictor = network.predictor().eval()
+    assert isinstance(predictor, nn.Sequential)
+    with torch.no_grad():
+        for value in (*predictor.parameters(), *predictor.buffers()):
+            if value.is_floating_point():
+                value.uniform_(0.1, 1, generator=torch.Generator().manual_seed(value.numel()))
+    x = torch.rand(4, network.feature_size, generator=torch.Generator().manual_seed(1))
+    layer = last_layer(predictor)
+    assert isinstance(layer, nn.Linear)
+    found = entering(layer, predictor, x)
+    assert found.shape == (4, network.hidden_size)
+    assert not layer._forward_pre_hooks
+    after = list(predictor)[list(predictor).index(layer) + 1 :]  # probabilities, or a norm
+    assert torch.equal(predictor(x), nn.Sequential(*after)(layer(found)))
+
+    many = twin(predictor, 2).eval()
+    many.load_state_dict({key: torch.stack([value, value]) for key, value in predictor.state_dict().items()})
+    both = entering(last_layer(many), many, torch.stack([x, x]))
+    torch.testing.assert_close(both, torch.stack([found, found]))

@@ -14,7 +14,7 @@ from galafed.batches import WorkError, parallel_batches, shuffled_batches, sweep
 from galafed.mixing import mixed
 from galafed.model import State
 from galafed.networks.base import Network
-from galafed.networks.layers import dropouts, last_linear, set_dropout_key
+from galafed.networks.layers import dropouts, entering, last_layer, set_dropout_key
 from galafed.runs.seeding import seed_for
 from galafed.work import HIDDEN, Batch, Fit, Mode, Path, Rows, States, Step, Sweep, stream_of
 
@@ -256,8 +256,8 @@ def forward(
 def _apply(modules: Mapping[str, nn.Module], name: str, x: Tensor) -> Tensor:
     """A module's output; of "a|b" that of a with the parameters and buffers of b in place of its own."""
     if name.endswith(HIDDEN):
-        hidden: Tensor = last_linear(modules[name.removesuffix(HIDDEN)])[0](x)
-        return hidden
+        predictor = modules[name.removesuffix(HIDDEN)]
+        return entering(last_layer(predictor), predictor, x)
     module, _, other = name.partition("|")
     lent = dict(modules[other].named_parameters()) | dict(modules[other].named_buffers()) if other else {}
     output: Tensor = torch.func.functional_call(modules[module], lent, x) if lent else modules[module](x)

@@ -23,7 +23,8 @@ Path = tuple[str, ...]
 
 A path starts at the client's own images or, at a client that holds several domains, at the stream it names first:
 ("@svhn", "extractor", "predictor"). "extractor|norms:extractor:svhn" is the extractor with what the part after the bar
-holds (here, BatchNorm layers) in place of its own. "predictor/hidden" ends before the predictor's last linear layer.
+holds (here, BatchNorm layers) in place of its own. "predictor/hidden" ends before the predictor's last
+fully connected layer.
 """
 
 HIDDEN = "/hidden"

@@ -9,8 +9,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from galafed.errors import ConfigError
-
 GOLDEN = -1640531527  # 2^32 / golden ratio, as a signed 32-bit number
 
 
@@ -92,13 +90,21 @@ def halved_twice(side: int) -> int:
     return ((side + 1) // 2 + 1) // 2
 
 
-def last_linear(predictor: nn.Module) -> tuple[nn.Module, nn.Linear]:
-    """The layers before a predictor's last linear layer, and that layer."""
-    if isinstance(predictor, nn.Sequential):
-        for place, layer in reversed(list(enumerate(predictor))):
-            if isinstance(layer, nn.Linear):
-                return predictor[:place], layer
-    raise ConfigError("the predictor of the network is no nn.Sequential with an nn.Linear in it, which this needs")
+def last_layer(predictor: nn.Module) -> nn.Module:
+    """The last layer of a predictor that has weights and, unlike BatchNorm, nothing else; so have its twins."""
+    return [layer for layer in predictor.modules() if layer._parameters and not layer._buffers][-1]
+
+
+def entering(layer: nn.Module, module: nn.Module, x: Tensor) -> Tensor:
+    """What enters a layer of a module that is applied to x: [n, d], or [clients, n, d] where x has clients."""
+    caught: list[Tensor] = []
+    hook = layer.register_forward_pre_hook(lambda layer, inputs: caught.append(inputs[0]))
+    try:
+        module(x)
+    finally:
+        hook.remove()
+    found = caught[0]
+    return found if found.dim() == x.dim() else found.squeeze(0)  # a module may add an axis for its one client
 
 
 def dropouts(module: nn.Module) -> Iterator[Dropout]:
