@@ -14,9 +14,9 @@ if not torch.cuda.is_available():  # kernels are then checked by Triton's interp
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """Work this small is done before a second thread has woken up."""
+    """Work this small is done before a second thread has woken up; and runs in a test leave threads as they like."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
