@@ -42,7 +42,7 @@ def test_digits_have_the_heights_that_are_drawn(monkeypatch: pytest.MonkeyPatch)
 def test_neighbours_come_as_often_as_they_should(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SHIFT", "TURN", "SHEAR", "PERSPECTIVE"):
         monkeypatch.setattr(lettering, name, 0.0)
-    monkeypatch.setattr(lettering, "HEIGHT", (14.0, 14.0))
+    same = dataclasses.replace(RECIPES["wild"], height=(14.0, 14.0))
     line = draw_lines(glyphs_of(MASKS), np.zeros(1000, np.int64), np.random.default_rng(0))
     right = (line.across > line.half_width[:, None, None]) & (line.stroke > 0.5)
     assert abs(right.any(axis=(1, 2)).mean() - lettering.NEIGHBOUR) < 0.05

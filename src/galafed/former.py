@@ -17,7 +17,11 @@ LATER: Mapping[str, Any] = {
 MOVED = {f"{name}.extractor_rate": "training.extractor_rate" for name in ("shot", "sfda")}
 """Settings by the names they had, with those they have now: configurations of old mean what they meant."""
 
-ONCE = {f"{name}.means_of": "features" for name in ("shot", "sfda")}
+ONCE = {
+    **{f"{name}.means_of": "features" for name in ("shot", "sfda")},
+    **{f"{name}.syn": "wild" for name in ("digit-five", "digit-18")},
+    **{f"{name}.usps": "original" for name in ("digit-five", "digit-18")},
+}
 """Settings that were none, with what every run did then: a fingerprint does not tell of them."""
 
 
@@ -42,6 +46,18 @@ def with_moved(values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def as_it_was(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A whole configuration that a run has written down: what it does not tell was no setting then, and was so."""
+    found = {key: dict(value) if isinstance(value, Mapping) else value for key, value in values.items()}
+    for dotted, once in ONCE.items():
+        table, key = dotted.split(".")
+        if table in (found.get("algorithm"), found.get("benchmark")):
+            place = found.setdefault(table, {})
+            if isinstance(place, dict):
+                place.setdefault(key, once)
+    return found
+
+
 def under_former_names(values: dict[str, Any], algorithm: str, training: object) -> dict[str, Any]:
     """Values of a run as its fingerprint was always made of; changed in place."""
     for former, present in MOVED.items():
@@ -53,4 +69,6 @@ def under_former_names(values: dict[str, Any], algorithm: str, training: object)
         table, key = dotted.split(".")
         if values.get(table, {}).get(key) == once:
             del values[table][key]
+            if not values[table]:
+                del values[table]
     return values

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from galafed.benchmarks.base import benchmarks
-from galafed.digits.benchmark import DigitBenchmark
+from galafed.digits.benchmark import DigitBenchmark, DigitSettings
 from galafed.digits.domains import EIGHTEEN, NINETEEN
 
 
 @dataclass(frozen=True, kw_only=True)
-class Digit18Settings:
+class Digit18Settings(DigitSettings):
     """Where the paper leaves a choice."""
 
     all_19: bool = False

@@ -12,7 +12,7 @@ from galafed.digits.domains import DIGIT_FIVE
 
 @benchmarks.register("digit-five")
 class DigitFive(DigitBenchmark):
-    """Five domains of 25000 train and 9000 test images each, USPS with the 7291 and 2007 it has."""
+    """Five domains of 25000 train and 9000 test images each, USPS with the 7438 and 1860 it has."""
 
     title: ClassVar[str] = "Digit-Five: MNIST, MNIST-M, SVHN, SYN and USPS (32x32)"
     domains = DIGIT_FIVE

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from galafed import transforms
 from galafed.benchmarks.base import Benchmark, Domain, Progress, Split
@@ -14,6 +15,7 @@ from galafed.benchmarks.store import StoreDamaged, StoreMissing, cache_folder, r
 from galafed.digits import building
 from galafed.digits.domains import COUNTS, DERIVED, REGENERATED, STAND_IN, base_of
 from galafed.digits.mapped import MappedStore
+from galafed.digits.recipes import RECIPES, Name
 from galafed.digits.sources import PARTS, Origin, origin
 from galafed.errors import ConfigError, DataError, SaveError
 from galafed.lazy import numpy
@@ -27,10 +29,21 @@ CACHE = "digits"
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, kw_only=True)
+class DigitSettings:
+    """What the files at hand leave open."""
+
+    syn: Name = "legible"
+    """How syn is drawn where its files are missing: as legible as the published set, or by likeness to SVHN alone."""
+    usps: Literal["shuffled", "original"] = "shuffled"
+    """usps divided anew, four fifths for training, as in the file the paper's code reads; or as it was published."""
+
+
 class DigitBenchmark(Benchmark):
     """Domains of 32x32 colour digits; a domain is prepared when it is first needed, or all by `prepare`."""
 
     family = "digits"
+    Settings: ClassVar[type] = DigitSettings
     classes = tuple("0123456789")
     image_size = building.SIZE
     default_target = "mnistm"
@@ -102,8 +115,10 @@ class DigitBenchmark(Benchmark):
         return self._store(domain)
 
     def _store(self, domain: str) -> MappedStore:
+        """A folder for each way to make a domain."""
         coloured = domain in DERIVED and DERIVED[domain][1] == "small" and not self.xs_gray
-        return MappedStore(cache_folder() / CACHE / (f"{domain}-colour" if coloured else domain))
+        made = {"syn": f"-{self.settings.syn}", "usps": f"-{self.settings.usps}"}.get(base_of(domain), "")
+        return MappedStore(cache_folder() / CACHE / f"{domain}{made}{'-colour' if coloured else ''}")
 
     def _arrays(self, domain: str) -> tuple[Mapping[str, NDArray[Any]], dict[str, Any]]:
         """Arrays and info of a domain; from memory, with a warning, where they cannot be kept."""
@@ -142,9 +157,11 @@ class DigitBenchmark(Benchmark):
         if domain in DERIVED:
             return building.derived(domain, self._base(base_of(domain)), source, xs_gray=self.xs_gray)
         if source.note == REGENERATED:
-            return building.regenerated(source.found[0], source.found[1], self.counts)
+            return building.regenerated(source.found[0], source.found[1], RECIPES[self.settings.syn], self.counts)
         if domain == "ardis2" and source.note == STAND_IN:
             return building.papered(self._base("ardis"))
+        if domain == "usps" and self.settings.usps == "shuffled":
+            return building.shuffled(domain, source.found[0])
         return building.published(domain, source.found[0], self.counts)
 
     def _base(self, base: str) -> Mapping[str, NDArray[Any]]:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from galafed.digits.domains import COUNTS, DERIVED, Dress
 from galafed.digits.paper_noise import on_paper
+from galafed.digits.recipes import Recipe
 from galafed.digits.sources import PARTS, Found, Origin, photographs
-from galafed.digits.subsets import choose, demand_all_classes, divide_by_font
+from galafed.digits.subsets import choose, demand_all_classes, divide_by_font, divide_shuffled
 from galafed.digits.synthetic import generate
 from galafed.errors import DataError
 from galafed.lazy import numpy
@@ -55,6 +56,23 @@ def published(base: str, found: Found, counts: Mapping[str, int] = COUNTS) -> Ar
     return arrays
 
 
+def shuffled(base: str, found: Found) -> Arrays:
+    """All images of a base, whichever file they are in, divided anew."""
+    raws = {part: found.read(part) for part in PARTS}
+    for part, raw in raws.items():
+        demand_all_classes(
+            f"{(found.train if part == 'train' else found.test)[0]}, {part} images of {base}", raw.labels
+        )
+    images = [image for raw in raws.values() for image in raw.images]
+    labels = numpy.concatenate([raw.labels for raw in raws.values()])
+    arrays: Arrays = {}
+    for part, rows in divide_shuffled(base, len(labels)).items():
+        arrays[f"{part}.images"] = framed([images[row] for row in rows.tolist()])
+        arrays[f"{part}.labels"] = labels[rows]
+        arrays[f"{part}.bases"] = rows
+    return arrays
+
+
 def framed(images: Sequence[NDArray[numpy.uint8]]) -> NDArray[numpy.uint8]:
     """Images [h, w] or [h, w, 3] of any size in the size and colours of the benchmark: [n, 32, 32, 3]."""
     result = numpy.empty((len(images), SIZE, SIZE, 3), numpy.uint8)
@@ -64,14 +82,13 @@ def framed(images: Sequence[NDArray[numpy.uint8]]) -> NDArray[numpy.uint8]:
     return result
 
 
-def regenerated(glyphs: Found, photos: Found, counts: Mapping[str, int] = COUNTS) -> Arrays:
+def regenerated(glyphs: Found, photos: Found, recipe: Recipe, counts: Mapping[str, int] = COUNTS) -> Arrays:
     """SYN from the digits of fonts and from photographs; train and test share neither."""
     arrays: Arrays = {}
     first = 0
     for part in PARTS:
-        images, labels = generate(
-            masks_by_font(glyphs, part), photographs(photos, part), counts[part], ("digits", "syn", part)
-        )
+        masks, grounds = masks_by_font(glyphs, part), photographs(photos, part)
+        images, labels = generate(masks, grounds, counts[part], ("digits", "syn", part), recipe=recipe)
         arrays[f"{part}.images"], arrays[f"{part}.labels"] = images, labels
         arrays[f"{part}.bases"] = first + numpy.arange(counts[part])
         first += counts[part]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from galafed.digits.recipes import Recipe
 from galafed.lazy import numpy
 
 if TYPE_CHECKING:
@@ -23,9 +24,6 @@ NEIGHBOUR = 0.65
 """Probability of a digit beside the labelled one, and of a second one beside that."""
 GAP = (0.02, 0.25)
 """Between digits, in heights."""
-HEIGHT = (14.0, 26.0)
-WIDTH = (0.6, 1.2)
-"""A factor on the width alone."""
 SHIFT = 2.0
 TURN = 8.0
 """Degrees."""
@@ -86,11 +84,11 @@ class Line:
     """Of the labelled digit, in pixels: [n]."""
 
 
-def draw_lines(glyphs: Glyphs, labels: NDArray[numpy.int64], rng: numpy.random.Generator) -> Line:
+def draw_lines(glyphs: Glyphs, labels: NDArray[numpy.int64], recipe: Recipe, rng: numpy.random.Generator) -> Line:
     """One house number for each label [n], the labelled digit in the middle of the frame."""
     count = len(labels)
-    height = rng.uniform(*HEIGHT, count).astype(numpy.float32)
-    across, down = _places(height, rng)
+    height = rng.uniform(*recipe.height, count).astype(numpy.float32)
+    across, down = _places(height, recipe.width, rng)
     fonts = rng.integers(len(glyphs.masks), size=count)
     digits, middles, halves = _arrange(glyphs, fonts, labels, rng)
     # Digits do not overlap, so every pixel belongs to one place on the line: the one between the nearest borders.
@@ -108,13 +106,13 @@ def draw_lines(glyphs: Glyphs, labels: NDArray[numpy.int64], rng: numpy.random.G
     return Line(stroke, across, down, halves[:, MIDDLE], height)
 
 
-def _places(height: Floats, rng: numpy.random.Generator) -> tuple[Floats, ...]:
+def _places(height: Floats, width: tuple[float, float], rng: numpy.random.Generator) -> tuple[Floats, ...]:
     """Where each pixel lies on the line of digits, in heights: across and down, [n, 32, 32] each."""
     count = len(height)
     draw = {
         name: rng.uniform(low, high, (count, 1, 1)).astype(numpy.float32)
         for name, low, high in (
-            ("wide", *WIDTH),
+            ("wide", *width),
             ("right", -SHIFT, SHIFT),
             ("low", -SHIFT, SHIFT),
             ("turn", -numpy.radians(TURN), numpy.radians(TURN)),

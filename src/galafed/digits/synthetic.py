@@ -1,7 +1,8 @@
 """Synthetic Digits regenerated: scenes like those of SVHN from the digits of web fonts and photographs.
 
-The published set cannot always be had; this recipe stands in for it, and its likeness to the original is unverified.
-Its numbers were chosen by the transfer to labelled SVHN *train* images (see results/syn).
+The published set cannot always be had; this stands in for it, and its likeness to the original is unverified. The
+numbers below were chosen by the transfer to labelled SVHN *train* images; those of recipes.py by that and by how well
+a network can learn the images themselves (see results/syn).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from galafed.digits.lettering import SIZE, Glyphs, Line, draw_lines, glyphs_of
+from galafed.digits.recipes import RECIPES, Recipe, ordinary_fonts
 from galafed.lazy import numpy
 from galafed.runs.seeding import array_generator
 from galafed.transforms.background import draw_crops
@@ -24,8 +26,6 @@ BUNCH = 500
 """Images drawn together. Each bunch has a random stream of its own, so how many are made changes none of them."""
 
 LUMINANCE = (30.0, 225.0)
-CONTRAST = (30.0, 190.0)
-"""Between ground and stroke; log-uniform."""
 HUE_AXIS = (1.0, 0.2, -1.2)
 """From blue to yellow-red, along which most colours of houses lie."""
 CHROMA, VIVID_CHROMA, VIVID, FREE = 8.0, 55.0, 0.12, 0.4
@@ -37,8 +37,8 @@ OUTLINE = 0.15
 TEXTURE, TEXTURE_WEIGHT, TEXTURE_ON_STROKE = 0.5, 0.25, 0.4
 LIGHT = 25.0
 """Levels gained or lost over half the frame."""
-BLUR = (0.2, 1.7)
-MOTION, MOTION_BLUR = 0.4, 1.2
+MOTION = 0.4
+"""How often an image is blurred more along one axis."""
 NOISE = 6.0
 COARSE = 28
 """The images are brought to this size and back, as the copy of SVHN they were fitted to was."""
@@ -50,28 +50,30 @@ def generate(
     count: int,
     stream: tuple[object, ...],
     progress: Callable[[int], None] = lambda done: None,
+    *,
+    recipe: Recipe = RECIPES["legible"],
 ) -> tuple[NDArray[numpy.uint8], NDArray[numpy.int64]]:
     """Images [count, 32, 32, 3] and labels [count] from masks [fonts, 10, h, w]; `stream` names the random draws."""
-    glyphs = glyphs_of(masks)
+    glyphs = glyphs_of(ordinary_fonts(masks, recipe.ordinary))
     images, labels = numpy.empty((count, SIZE, SIZE, 3), numpy.uint8), numpy.empty(count, numpy.int64)
     for start in range(0, count, BUNCH):
         bunch = slice(start, min(start + BUNCH, count))
         # The whole bunch is drawn even where only its beginning is needed.
-        drawn, named = _bunch(glyphs, photographs, array_generator(*stream, start // BUNCH))
+        drawn, named = _bunch(glyphs, photographs, recipe, array_generator(*stream, start // BUNCH))
         images[bunch], labels[bunch] = drawn[: bunch.stop - start], named[: bunch.stop - start]
         progress(bunch.stop)
     return images, labels
 
 
 def _bunch(
-    glyphs: Glyphs, photographs: Sequence[NDArray[numpy.uint8]], rng: numpy.random.Generator
+    glyphs: Glyphs, photographs: Sequence[NDArray[numpy.uint8]], recipe: Recipe, rng: numpy.random.Generator
 ) -> tuple[NDArray[numpy.uint8], NDArray[numpy.int64]]:
     labels = rng.integers(10, size=BUNCH)
-    line = draw_lines(glyphs, labels, rng)
-    scene = _paint(line, rng)
+    line = draw_lines(glyphs, labels, recipe, rng)
+    scene = _paint(line, recipe, rng)
     scene += _texture(line, photographs, rng)
     scene += _light(rng)
-    scene = _blur(scene, rng)
+    scene = _blur(scene, recipe, rng)
     scene += rng.standard_normal(scene.shape, numpy.float32) * rng.uniform(0, NOISE, (BUNCH, 1, 1, 1)).astype(
         numpy.float32
     )
@@ -81,10 +83,11 @@ def _bunch(
     return numpy.ascontiguousarray(images.transpose(0, 2, 3, 1)), labels
 
 
-def _paint(line: Line, rng: numpy.random.Generator) -> Colours:
+def _paint(line: Line, recipe: Recipe, rng: numpy.random.Generator) -> Colours:
     """Ground, plate, shadow, outline and strokes, one over the other: [n, 3, 32, 32] in levels of 0..255."""
     luminance = rng.uniform(*LUMINANCE, BUNCH)
-    contrast = numpy.exp(rng.uniform(math.log(CONTRAST[0]), math.log(CONTRAST[1]), BUNCH)) * rng.choice((-1, 1), BUNCH)
+    low, high = (math.log(bound) for bound in recipe.contrast)
+    contrast = numpy.exp(rng.uniform(low, high, BUNCH)) * rng.choice((-1, 1), BUNCH)
     # A stroke that would be lighter than white or darker than black takes the other side of the ground.
     contrast = numpy.where((luminance + contrast < 0) | (luminance + contrast > 255), -contrast, contrast)
     cast = rng.normal(0, CAST, (BUNCH, 3))
@@ -168,10 +171,10 @@ def _light(rng: numpy.random.Generator) -> Colours:
     return result
 
 
-def _blur(scene: Colours, rng: numpy.random.Generator) -> Colours:
+def _blur(scene: Colours, recipe: Recipe, rng: numpy.random.Generator) -> Colours:
     """Gaussian blur, stronger along one axis in some images."""
-    even = rng.uniform(*BLUR, BUNCH)
-    extra = rng.uniform(0, MOTION_BLUR, BUNCH) * (rng.random(BUNCH) < MOTION)
+    even = rng.uniform(*recipe.blur, BUNCH)
+    extra = rng.uniform(0, recipe.motion_blur, BUNCH) * (rng.random(BUNCH) < MOTION)
     along = rng.random(BUNCH) < 0.5
     down = _smoothing(numpy.hypot(even, extra * along))
     across = _smoothing(numpy.hypot(even, extra * ~along))

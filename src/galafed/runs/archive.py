@@ -10,6 +10,7 @@ from typing import Any
 
 from galafed.config import Run, read_toml, resolve
 from galafed.errors import ConfigError, DataError
+from galafed.former import as_it_was
 from galafed.runs.files import write_atomically
 from galafed.runs.records import finished
 
@@ -30,13 +31,13 @@ def recipe(run: Run) -> str:
 
 
 def read(folder: Path) -> dict[str, Summary]:
-    """The summaries of a study by recipe. A setting that was added since a run counts as its default."""
+    """The summaries of a study by recipe. A setting that was added since a run counts as what it did then."""
     path = folder / FILE
     found: dict[str, Summary] = {}
     for number, text in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else (), start=1):
         try:
             summary = json.loads(text)
-            found[recipe(resolve(summary["config"]))] = summary
+            found[recipe(resolve(as_it_was(summary["config"])))] = summary
         except (ValueError, KeyError, TypeError):
             raise DataError(f"{path}, line {number}: is no summary of a run; restore the file or remove it") from None
         except ConfigError:  # a configuration this version knows no more: kept, though no cell asks for it

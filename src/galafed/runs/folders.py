@@ -7,6 +7,7 @@ from pathlib import Path
 
 from galafed.config import Run, read_toml, resolve
 from galafed.errors import ConfigError
+from galafed.former import as_it_was
 
 CONFIG, METRICS, SUMMARY, DONE, LOCK = "config.toml", "metrics.jsonl", "summary.json", "done", "lock"
 LEDGER = "ledger"
@@ -16,7 +17,7 @@ def load_config(folder: Path) -> Run:
     """The configuration of the run in a folder."""
     if not (folder / CONFIG).is_file():
         raise ConfigError(f"{folder}: holds no run (no {CONFIG}); 'gala ls runs' lists the runs there are")
-    return resolve(read_toml(folder / CONFIG))
+    return resolve(as_it_was(read_toml(folder / CONFIG)))
 
 
 def check_free(folder: Path, config: Run, *, overwrite: bool) -> None:

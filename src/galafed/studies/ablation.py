@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from galafed.reproduction.accuracy import AccuracyStudy, Done, Values, last_rounds
 from galafed.reproduction.collapse import collapses
 from galafed.reproduction.curves import draw_curves
+from galafed.reproduction.editions import FIRST, TOLD
 from galafed.reproduction.figure import picture
 from galafed.reproduction.history import late_rise
 from galafed.studies.base import studies
@@ -35,7 +36,7 @@ class AblationStudy(AccuracyStudy):
     title: ClassVar[str] = "GALA without its parts (its ablation), Digit-18"
     about: ClassVar[str] = (
         "The paper shows its five configurations as curves only. Three controls are ours: FACT with the smaller step "
-        "that IGD amounts to, FACT with all sources trained each round, and GALA with the larger step of FACT."
+        "that IGD amounts to, FACT with all sources trained each round, and GALA with the larger step of FACT." + TOLD
     )
 
     reference: ClassVar[str] = GALA
@@ -53,7 +54,9 @@ class AblationStudy(AccuracyStudy):
         }
 
     def columns(self) -> Mapping[str, Values]:
-        return {target: {"benchmark": "digit-18", "target": target, "rounds": 60} for target in TARGETS}
+        return {
+            target: {"benchmark": "digit-18", "target": target, "rounds": 60, "digit-18": FIRST} for target in TARGETS
+        }
 
     def claims(self, done: Done) -> Iterable[str]:
         last = last_rounds(done)

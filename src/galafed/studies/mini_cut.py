@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from galafed.reproduction.accuracy import Values
+from galafed.reproduction.accuracy import BY_FEATURES, Values
 from galafed.reproduction.mini_table import BOUNDS, FEDERATED, MiniTable
 from galafed.studies.base import studies
 
@@ -22,5 +22,5 @@ class MiniCutStudy(MiniTable):
     lower_bound: ClassVar[Mapping[str, str]] = dict.fromkeys(FEDERATED, "source-only")
 
     def rows(self) -> Mapping[str, Values]:
-        rows = {"source-only": BOUNDS["source-only"], **FEDERATED}
+        rows = {"source-only": BOUNDS["source-only"], **FEDERATED, **BY_FEATURES}
         return {row: {**values, "network": "small_linear"} for row, values in rows.items()}

@@ -10,7 +10,7 @@ from galafed.benchmarks.base import benchmarks
 from galafed.reproduction import published
 from galafed.reproduction.accuracy import (
     ADAPTED,
-    LABELS_BY_FEATURES,
+    BY_FEATURES,
     SYSTEMS,
     AccuracyStudy,
     Done,
@@ -83,7 +83,7 @@ class OfficeStudy(AccuracyStudy):
         # No statistics of the target could stand in for those of ImageNet.
         rows = {row: values for row, values in SYSTEMS.items() if row != "source-only, target statistics"}
         rows |= {"KD3A": {**rows["KD3A"], "rounds": 40}}  # as FACT and GALA; there was no time for its own 100
-        return rows | {row[:4]: values for row, values in LABELS_BY_FEATURES.items()}
+        return {**rows, **BY_FEATURES}
 
     def columns(self) -> Mapping[str, Values]:
         name = "office-caltech10"

@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Any, ClassVar
 
 from galafed.reproduction.accuracy import AccuracyStudy, Values
+from galafed.reproduction.editions import FIRST, TOLD
 from galafed.reproduction.pages import as_json, grid, listed, page, write_files
 from galafed.studies.base import Cell, studies
 
@@ -43,7 +44,7 @@ class DigitSweep(Sweep):
     title: ClassVar[str] = "A sweep before the tables: learning rate, strength of IGD, head statistics"
     about: ClassVar[str] = (
         f"The centre is {CENTRE}; every other row changes what it names. The paper gives no learning rate, and its "
-        "formula and FACT's code differ by a factor of 68 in the strength of the discrepancy."
+        "formula and FACT's code differ by a factor of 68 in the strength of the discrepancy." + TOLD
     )
 
     def rows(self) -> Mapping[str, Values]:
@@ -58,7 +59,8 @@ class DigitSweep(Sweep):
         return {row: {"training": {"lr": 0.01}, **values} for row, values in turned.items()}
 
     def columns(self) -> Mapping[str, Values]:
-        return {t: {"benchmark": "digit-five", "target": t, "rounds": ROUNDS} for t in ("mnistm", "svhn")}
+        place = {"benchmark": "digit-five", "rounds": ROUNDS, "digit-five": FIRST}
+        return {target: {**place, "target": target} for target in ("mnistm", "svhn")}
 
 
 def judged(done: Sequence[tuple[Cell, Mapping[str, Any]]]) -> dict[str, Any]:

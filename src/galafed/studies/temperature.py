@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from galafed.reproduction.accuracy import AccuracyStudy, Done, Means, Values, last_rounds
 from galafed.reproduction.collapse import collapses
+from galafed.reproduction.editions import FIRST, TOLD
 from galafed.reproduction.figure import picture
 from galafed.reproduction.history import accuracies
 from galafed.reproduction.pages import signed
@@ -41,7 +42,7 @@ class TemperatureStudy(AccuracyStudy):
     title: ClassVar[str] = "GALA with several τ (its figure on sensitivity)"
     about: ClassVar[str] = (
         "The rows are values of τ; the paper shows its figures as curves only. Its tables, and ours, have τ = 0.2 on "
-        "Digit-Five, which is outside of what it calls best, and 1 on Digit-18."
+        "Digit-Five, which is outside of what it calls best, and 1 on Digit-18." + TOLD
     )
 
     reference: ClassVar[str] = f"τ = {USUAL:g}"
@@ -51,7 +52,7 @@ class TemperatureStudy(AccuracyStudy):
 
     def columns(self) -> Mapping[str, Values]:
         return {
-            _column(target, name): {"benchmark": name, "target": target, "rounds": 60}
+            _column(target, name): {"benchmark": name, "target": target, "rounds": 60, name: FIRST}
             for name, targets in TARGETS.items()
             for target in targets
         }
