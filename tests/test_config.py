@@ -20,6 +20,7 @@ from galafed.algorithms.base import algorithms
 from galafed.benchmarks.base import benchmarks
 from galafed.config import Run, Training, read_toml, resolve, set_value
 from galafed.errors import ConfigError
+from galafed.former import as_it_was
 from galafed.poison import Poison
 
 TOY = {"benchmark": "toy"}
@@ -304,7 +305,7 @@ def configurations(draw: st.DrawFn) -> Run:
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_configuration_survives_toml(run: Run) -> None:
     again = resolve(tomllib.loads(tomli_w.dumps(run.to_dict())))
-    assert again == run
+    assert again == resolve(as_it_was(run.to_dict())) == run
     assert again.hash() == run.hash()
     assert again.run_name == run.run_name
 
@@ -505,13 +506,65 @@ def test_shot_slows_pretrained_extractors_down(algorithm: str, benchmark: str, r
     assert resolve({"algorithm": algorithm, "benchmark": benchmark}).training.extractor_rate == rate
 
 
-def test_runs_of_methods_whose_settings_have_moved_keep_their_names() -> None:
-    lines = (Path(__file__).parent.parent / "results/digit-five/runs.jsonl").read_text().splitlines()
-    before = [summary for summary in map(json.loads, lines) if summary["algorithm"] == "shot"]
+def archived(study: str, algorithm: str = "") -> list[dict[str, Any]]:
+    """What is committed of a study's runs, or of those of one algorithm."""
+    lines = (Path(__file__).parent.parent / "results" / study / "runs.jsonl").read_text().splitlines()
+    found = [run for run in map(json.loads, lines) if algorithm in ("", run["algorithm"])]
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("algorithm", ["shot", "sfda"])
+def test_runs_of_methods_whose_settings_have_moved_keep_their_names(algorithm: str) -> None:
+    for summary in archived("digit-five-first", algorithm):
+        config, settings = summary["config"], summary["config"][algorithm]
+        assert ("extractor_rate" in settings) == (algorithm == "shot")
+        assert settings["means_of"] == "features"
+        unsaid = config | {algorithm: {key: value for key, value in settings.items() if key != "means_of"}}
+        for same in (config, unsaid):
+            run = resolve(as_it_was(same))
+            assert run.settings.means_of == "features"
+            assert run.hash() == summary["config_hash"]
+        assert resolve(unsaid).settings.means_of == "hidden"
+        hidden = config | {algorithm: settings | {"means_of": "hidden"}}
+        assert resolve(as_it_was(hidden)).hash() != summary["config_hash"]
+
+
+def data(run: Run) -> tuple[str, str]:
+    """Which digits a run has."""
+    return run.benchmark_settings.syn, run.benchmark_settings.usps
+
+
+@pytest.mark.parametrize(("study", "benchmark"), [("digit-five-first", "digit-five"), ("digit-18", "digit-18")])
+def test_runs_that_do_not_tell_of_their_digits_have_those_of_then_and_keep_their_names(
+    study: str, benchmark: str
+) -> None:
+    before = [each for each in archived(study) if "syn" not in each["config"].get(benchmark, {})]
     assert before
     for summary in before:
-        assert "extractor_rate" in summary["config"]["shot"]
-        assert summary["config"]["shot"]["means_of"] == "features"
-        assert resolve(summary["config"]).hash() == summary["config_hash"]
-        hidden = summary["config"] | {"shot": summary["config"]["shot"] | {"means_of": "hidden"}}
-        assert resolve(hidden).hash() != summary["config_hash"]
+        told = json.dumps(summary["config"])
+        run = resolve(as_it_was(summary["config"]))
+        assert json.dumps(summary["config"]) == told
+        assert data(run) == ("wild", "original")
+        assert run.hash() == summary["config_hash"]
+        own = resolve(summary["config"])  # what somebody asks for today
+        assert data(own) == ("legible", "shuffled")
+        assert own.hash() != summary["config_hash"]
+
+
+@pytest.mark.parametrize("benchmark", ["digit-five", "digit-18"])
+def test_a_configuration_of_today_tells_which_digits_it_has(benchmark: str) -> None:
+    editions = [{"syn": syn, "usps": usps} for syn in ("legible", "wild") for usps in ("shuffled", "original")]
+    runs = [resolve({"benchmark": benchmark, benchmark: edition}) for edition in editions]
+    assert resolve({"benchmark": benchmark}) == runs[0]
+    assert len({run.hash() for run in runs}) == 4
+    for run, edition in zip(runs, editions, strict=True):
+        assert edition.items() <= run.to_dict()[benchmark].items()
+        assert resolve(as_it_was(run.to_dict())) == run
+
+
+def test_what_was_written_down_of_other_benchmarks_is_left_as_it_is() -> None:
+    values = resolve(TOY).to_dict()
+    assert as_it_was(values) == values
+    with pytest.raises(ConfigError, match="digit-five"):
+        resolve(as_it_was({"benchmark": "digit-five", "digit-five": 3}))

@@ -7,9 +7,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import tomli_w
 from numpy.typing import NDArray
 
 from digit_files import COUNTS, RAW, digit_images, photographs, write_all, write_parquet
@@ -18,16 +20,22 @@ from galafed.benchmarks.digit_18 import Digit18, Digit18Settings
 from galafed.benchmarks.digit_five import DigitFive
 from galafed.benchmarks.store import ArrayStore, StoreDamaged
 from galafed.config import resolve
-from galafed.digits.benchmark import DigitBenchmark
+from galafed.digits.benchmark import DigitBenchmark, DigitSettings
 from galafed.digits.domains import DERIVED, EIGHTEEN, NINETEEN
 from galafed.errors import ConfigError, DataError, SaveError
 from galafed.readers import parquet
+from galafed.reproduction.editions import FIRST
+from galafed.runs.folders import CONFIG
+from galafed.runs.runner import Observer, resume, start
 from galafed.transforms.background import invert_under
 from galafed.transforms.colours import to_colour, to_gray
 from galafed.transforms.scaling import resize, shrink_on_black
 from galafed.transforms.strokes import stroke_mask
 
 ALL = Digit18Settings(all_19=True)
+OLD = Digit18Settings(**FIRST)
+SHUFFLED = {"train": 72, "test": 18}
+"""Four fifths and one fifth of all raw images of a base."""
 LARGE = ("mnist", "mnistm", "svhn", "syn")
 NOTES = {
     "syn": "regenerated", "synm": "regenerated", "synxs": "regenerated", "synstack": "regenerated",
@@ -99,6 +107,16 @@ def test_names_and_recommendations() -> None:
     assert len(resolve({"benchmark": "digit-18", "digit-18": {"all_19": True}}).sources) == 18
 
 
+@pytest.mark.parametrize("benchmark", ["digit-five", "digit-18"])
+@pytest.mark.parametrize(("key", "accepted"), [("syn", ("legible", "wild")), ("usps", ("shuffled", "original"))])
+def test_data_of_an_unknown_edition_are_refused(benchmark: str, key: str, accepted: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        resolve({"benchmark": benchmark, benchmark: {key: "published"}})
+    message = str(caught.value)
+    assert message.startswith(f"{benchmark}.{key} = 'published'")
+    assert all(name in message for name in accepted)
+
+
 def test_domain_that_is_not_there_is_refused() -> None:
     with pytest.raises(ConfigError, match="ardisxs"):
         Digit18().load("ardisxs")
@@ -116,7 +134,7 @@ def test_importing_is_cheap() -> None:
 def test_every_domain_has_its_images(whole: Digit18, domain: str) -> None:
     loaded = whole.load(domain)
     base = DERIVED[domain][0] if domain in DERIVED else domain
-    counts = COUNTS if base in LARGE else RAW
+    counts = COUNTS if base in LARGE else SHUFFLED if base == "usps" else RAW
     for split, part in ((loaded.train, "train"), (loaded.test, "test")):
         assert split.images.shape == (counts[part], 32, 32, 3)
         assert split.images.dtype == np.uint8
@@ -134,13 +152,47 @@ def test_notes_need_no_images(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("part", ["train", "test"])
 @pytest.mark.parametrize("base", ["mnist", "svhn", "usps"])
-def test_base_images_are_those_of_the_file(raw: Path, whole: Digit18, base: str, part: str) -> None:
+def test_base_images_are_those_of_the_file(raw: Path, base: str, part: str) -> None:
     file = parquet.read(raw / base / f"{part}.parquet")
-    images, labels = part_of(whole, base, part)
-    rows = whole.bases(base)[part == "test"] - (RAW["train"] if part == "test" else 0)
-    assert len(np.unique(rows)) == len(rows)
+    benchmark = Digit18(OLD)
+    images, labels = part_of(benchmark, base, part)
+    rows = benchmark.bases(base)[part == "test"] - (RAW["train"] if part == "test" else 0)
+    assert len(np.unique(rows)) == len(rows) == (COUNTS if base in LARGE else RAW)[part]
     assert np.array_equal(labels, file.labels[rows])
     assert np.array_equal(images, to_colour(resize(np.asarray(file.images)[rows], 32)))
+
+
+def test_usps_is_divided_anew_whichever_file_an_image_is_in(raw: Path, whole: Digit18) -> None:
+    files = [parquet.read(raw / "usps" / f"{part}.parquet") for part in ("train", "test")]
+    images, labels = np.concatenate([file.images for file in files]), np.concatenate([file.labels for file in files])
+    train, test = whole.bases("usps")
+    assert sorted([*train, *test]) == list(range(90))
+    assert train.max() >= RAW["train"] > test.min()
+    for part, rows in (("train", train), ("test", test)):
+        assert len(rows) == SHUFFLED[part]
+        found, names = part_of(whole, "usps", part)
+        assert np.array_equal(names, labels[rows])
+        assert np.array_equal(found, to_colour(resize(images[rows], 32)))
+
+
+def test_editions_lie_side_by_side_and_leave_each_other_alone(place: Path) -> None:
+    domains = ("syn", "synxs", "usps", "uspsm")
+    new, old = Digit18(), Digit18(OLD)
+    images = {domain: part_of(new, domain, "train")[0] for domain in domains}
+    made = {path: path.stat().st_ino for path in place.glob("*/manifest.json")}
+    for domain, before in images.items():
+        first, _ = part_of(old, domain, "train")
+        assert not np.array_equal(first[:40], before[:40])
+        assert np.array_equal(part_of(new, domain, "train")[0], before)
+    assert {path: path.stat().st_ino for path in made} == made
+    assert sorted(path.name for path in place.iterdir()) == [
+        "syn-legible", "syn-wild", "synxs-legible", "synxs-wild",
+        "usps-original", "usps-shuffled", "uspsm-original", "uspsm-shuffled",
+    ]  # fmt: skip
+    for benchmark in (new, old):
+        for own, theirs in zip(benchmark.bases("uspsm"), benchmark.bases("usps"), strict=True):
+            assert np.array_equal(own, theirs)
+        assert not any(benchmark.facts("uspsm")["leakage"].values())
 
 
 @pytest.mark.parametrize("domain", sorted(DERIVED))
@@ -201,16 +253,16 @@ def test_leakage_is_found(whole: Digit18, raw: Path, tmp_path: Path, monkeypatch
     monkeypatch.setenv("GALAFED_CACHE", str(tmp_path / "cache"))
     for part in ("train", "test"):
         write_parquet(data / "usps" / f"{part}.parquet", images[: RAW[part]], labels[: RAW[part]])
-    assert Digit18().facts("usps")["leakage"]["identical_images"] == RAW["test"]
-    store = Digit18().store("usps")
+    assert Digit18(OLD).facts("usps")["leakage"]["identical_images"] == RAW["test"]
+    store = Digit18(OLD).store("usps")
     arrays = {name: np.array(array) for name, array in store.map_all().items()}
     arrays["test.bases"][:3] = arrays["train.bases"][:3]
     store.save(arrays, store.info())
-    assert Digit18().facts("usps")["leakage"]["test_bases_in_train"] == 3
+    assert Digit18(OLD).facts("usps")["leakage"]["test_bases_in_train"] == 3
 
 
 def test_same_files_give_the_same_bytes(whole: Digit18, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = {domain: whole.store(domain).checksum() for domain in ("syn", "synm", "ardis2", "mnist")}
+    before = {domain: whole.store(domain).checksum() for domain in ("syn", "synm", "ardis2", "mnist", "usps")}
     monkeypatch.setenv("GALAFED_CACHE", str(tmp_path))
     again = Digit18(ALL)
     for domain, checksum in before.items():
@@ -241,7 +293,7 @@ def test_interrupted_preparation_goes_on(place: Path) -> None:
     DigitFive().prepare(lambda domain, done, total: seen.append((domain, done)))
     assert seen == [("mnist", 0), ("mnistm", 1), ("svhn", 2), ("syn", 3), ("usps", 4), ("usps", 5)]
     assert (place / "mnist" / "manifest.json").stat().st_ino == first
-    assert sorted(path.name for path in place.iterdir()) == sorted(DigitFive.domains)
+    assert sorted(path.name for path in place.iterdir()) == ["mnist", "mnistm", "svhn", "syn-legible", "usps-shuffled"]
 
 
 def test_prepared_domain_outlives_its_files(raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,7 +321,7 @@ def test_other_files_of_the_same_size_give_other_images(
 
 def test_damaged_cache_is_built_again(place: Path, caplog: pytest.LogCaptureFixture) -> None:
     before = np.array(DigitFive().load("usps").train.images)
-    path = place / "usps" / "train.images.npy"
+    path = place / "usps-shuffled" / "train.images.npy"
     path.write_bytes(path.read_bytes()[:-1000])
     with caplog.at_level(logging.WARNING):
         assert np.array_equal(DigitFive().load("usps").train.images, before)
@@ -278,7 +330,7 @@ def test_damaged_cache_is_built_again(place: Path, caplog: pytest.LogCaptureFixt
 
 def test_changed_byte_is_found_by_facts(place: Path) -> None:
     DigitFive().load("usps")
-    path = place / "usps" / "train.images.npy"
+    path = place / "usps-shuffled" / "train.images.npy"
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
@@ -303,7 +355,7 @@ def test_full_disk_ends_preparation_but_not_a_run(
     assert [path.name for path in place.iterdir()] == ["mnist"]
     with caplog.at_level(logging.WARNING):
         loaded = Digit18().load("uspsm")
-    assert len(loaded.train) == RAW["train"]
+    assert len(loaded.train) == SHUFFLED["train"]
     assert "from memory" in caplog.text
 
 
@@ -321,6 +373,40 @@ def test_missing_files_are_named_with_the_remedy(tmp_path: Path, monkeypatch: py
         assert all(word in str(caught.value) for word in words), str(caught.value)
     assert set(Digit18().missing()) == set(EIGHTEEN)
     assert set(Digit18().notes().values()) == {""}
+
+
+def test_fonts_of_which_none_is_like_another_make_a_wild_syn_alone(
+    raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = own_copy(raw, tmp_path, monkeypatch)
+    noise = np.random.default_rng(0).integers(0, 256, (40, 40, 40)).astype(np.uint8)
+    names = [f"font {number // 10}" for number in range(40)]
+    write_parquet(data / "glyphs" / "test.parquet", noise, [*range(10)] * 4, font=names)
+    with pytest.raises(DataError, match=r'no font.*set syn = "wild"'):
+        DigitFive().load("syn")
+    assert len(DigitFive(DigitSettings(syn="wild")).load("syn").test) == COUNTS["test"]
+
+
+class Interrupts(Observer):
+    """Somebody who loses patience after the first round."""
+
+    def round_done(self, line: Any) -> None:
+        if line["round"] == 1:
+            raise KeyboardInterrupt
+
+
+def test_run_of_an_earlier_version_goes_on_with_its_data(place: Path, tmp_path: Path) -> None:
+    values = {"benchmark": "digit-five", "target": "mnist", "sources": ["usps"], "digit-five": FIRST}
+    small = {"algorithm": "source_only", "network": "small_cnn", "rounds": 2, "device": "cpu", "threads": 1}
+    config = resolve(values | small)
+    whole = start(config, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        start(config, tmp_path / "cut", Interrupts())
+    told = config.to_dict()
+    assert told.pop("digit-five") == FIRST  # it was no setting then
+    (tmp_path / "cut" / CONFIG).write_text(tomli_w.dumps(told))
+    assert resume(tmp_path / "cut").summary["digest"] == whole.summary["digest"]
+    assert sorted(path.name for path in place.iterdir()) == ["mnist", "usps-original"]
 
 
 def test_half_of_the_files_is_not_silently_replaced(raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

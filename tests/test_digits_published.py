@@ -16,10 +16,10 @@ from PIL import Image
 from scipy.io import savemat
 
 from digit_files import COUNTS, RAW, digit_images, photographs, write_all, write_parquet
-from galafed.benchmarks.digit_18 import Digit18
+from galafed.benchmarks.digit_18 import Digit18, Digit18Settings
 from galafed.digits.benchmark import DigitBenchmark
 from galafed.digits.domains import LARGE
-from galafed.digits.subsets import choose, divide_by_font
+from galafed.digits.subsets import choose, divide_by_font, divide_shuffled
 from galafed.errors import DataError
 
 Images = NDArray[np.uint8]
@@ -112,7 +112,7 @@ def test_published_files_are_found_and_read(data: Path, base: str, write: Writer
     made = {p: digit_images(RAW[p], size, colour=colour, seed=p == "test") for p in ("train", "test")}
     (data / base).mkdir()
     write(data / base, made)
-    benchmark = Digit18()
+    benchmark = Digit18(Digit18Settings(usps="original"))
     assert benchmark.notes()[base] == ""
     loaded = benchmark.load(base)
     for part, split, rows in zip(("train", "test"), (loaded.train, loaded.test), benchmark.bases(base), strict=True):
@@ -170,6 +170,13 @@ def test_subset_depends_on_base_and_part_only() -> None:
     assert one.tolist() != choose("svhn", "train", 60, COUNTS).tolist()
     assert sorted(choose("usps", "train", 60, COUNTS)) == list(range(60))
     assert sorted(choose("mnist", "test", 20, COUNTS)) == list(range(20))
+
+
+def test_sizes_of_usps_are_those_of_the_papers_file_and_its_images_always_the_same() -> None:
+    rows = divide_shuffled("usps", 9298)
+    assert (len(rows["train"]), len(rows["test"])) == (7438, 1860)
+    assert np.array_equal(np.sort(np.concatenate([rows["train"], rows["test"]])), np.arange(9298))
+    assert rows["test"][:5].tolist() == [3003, 5361, 5663, 1565, 7305]
 
 
 def test_sizes_of_tmnist_are_those_of_the_paper() -> None:

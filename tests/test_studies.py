@@ -17,6 +17,7 @@ from PIL import Image
 from rich.console import Console
 
 from galafed.config import Run, resolve
+from galafed.digits.benchmark import DigitSettings
 from galafed.errors import ConfigError, DataError, GalafedError
 from galafed.registry import unknown
 from galafed.report.accuracy_table import write_table
@@ -212,6 +213,27 @@ def test_a_setting_added_later_does_not_orphan_what_was_measured(tmp_path: Path)
     found = archive.read(tmp_path)
     assert list(found) == [archive.recipe(run)]
     assert archive.recipe(resolve({"benchmark": "toy", "seed": 3, "precision": "float64"})) not in found
+
+
+FIRST_EDITION = (
+    "ablation", "digit-18", "digit-five-cut", "digit-five-first", "similarity", "source-count", "sweep", "temperature",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FIRST_EDITION)
+def test_what_was_measured_with_the_first_digits_is_what_its_study_asks_for(name: str) -> None:
+    results = Path(__file__).parent.parent / "results"
+    study: Any = studies.get(name)()
+    study.prepare(results)
+    runs = [cell.run for cell in study.cells()]
+    assert {(run.benchmark_settings.syn, run.benchmark_settings.usps) for run in runs} == {("wild", "original")}
+    measured = archive.read(results / name)
+    assert measured
+    assert set(measured) <= {archive.recipe(run) for run in runs}
+
+
+def test_the_table_of_digit_five_has_the_digits_of_today() -> None:
+    assert {cell.run.benchmark_settings for cell in studies.get("digit-five")().cells()} == {DigitSettings()}
 
 
 def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
