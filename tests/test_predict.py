@@ -41,6 +41,15 @@ def test_predictions_of_test_images_have_the_accuracy_of_the_summary(algorithm: 
     assert found.tells_unlike
 
 
+def test_a_run_whose_settings_have_moved_since_predicts(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(toy_run("shot").folder, tmp_path / "old"))
+    now = (folder / "config.toml").read_text()
+    (folder / "config.toml").write_text(now.replace("[shot]", "[shot]\nextractor_rate = 1.0"))
+    images = TOY.load("noisy").test.images[:20]
+    before, after = (galafed.load(place).predict(images) for place in (toy_run("shot").folder, folder))
+    assert [row.probabilities for row in after] == [row.probabilities for row in before]
+
+
 def test_files_folders_arrays_and_pillow_images_are_the_same_pictures(tmp_path: Path) -> None:
     folder = pictures(tmp_path / "noisy", "noisy")
     model = galafed.load(toy_run().folder)

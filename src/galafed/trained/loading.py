@@ -13,7 +13,7 @@ from galafed.algorithms.base import algorithms
 from galafed.benchmarks.base import benchmarks
 from galafed.config import Training, read_toml
 from galafed.errors import CheckpointError
-from galafed.former import as_it_was
+from galafed.former import with_moved
 from galafed.networks.base import networks
 from galafed.runs import checkpoint as checkpoints
 from galafed.runs.folders import CONFIG
@@ -71,7 +71,7 @@ def load(run: str | Path) -> Trained:
         description, classifier = unpacked(folder)
         return Trained(folder, description, tuple(description["classes"]), classifier.network.image_size, classifier)
     summary = finished(folder)
-    values = as_it_was(read_toml(folder / CONFIG))
+    values = with_moved(read_toml(folder / CONFIG))
     newest, damaged = checkpoints.newest_valid(folder)
     model = newest.tested or newest.model
     digest = model.digest()
