@@ -124,12 +124,11 @@ def verdict(found: Mapping[str, Mapping[str, float]]) -> str:
 
 def larger(found: Mapping[str, Mapping[str, float]]) -> str:
     """Which network, and with which size of images, the sources alone choose."""
-    alone = {words: fmean(found[f"without each source in turn{words}"].values()) for words in ("", *LARGER.values())}
+    names = {words: words.removeprefix(", ") or "EfficientNet-Lite0" for words in ("", *LARGER.values())}
+    alone = {name: fmean(found[f"without each source in turn{words}"].values()) for words, name in names.items()}
+    told = "; ".join(f"{name} {shown(value)}" for name, value in alone.items())
     best = max(alone, key=alone.__getitem__)
-    told = "; ".join(
-        f"{words.removeprefix(', ') or 'EfficientNet-Lite0'} {shown(value)}" for words, value in alone.items()
-    )
-    return f"Of the networks, on average over targets, they choose {best.removeprefix(', ') or 'EfficientNet-Lite0'} ({told})."
+    return f"Of the networks, on average over targets, they choose {best} ({told})."
 
 
 def main() -> None:
@@ -153,9 +152,10 @@ def main() -> None:
         "# Office-Caltech10: a logistic regression on frozen features",
         "",
         f"Made by {made}. Test accuracy in %. The features are those of EfficientNet-Lite0, or of Lite2 where it says "
-        f"so, with ImageNet weights; regressions (C = {STRENGTH}, not chosen among others) are trained on the three sources together, or on each "
-        "by itself. Nothing is adapted to the target. BatchNorm normalises with the statistics of ImageNet or, as it "
-        f"does in training, with those of the batch: of up to {BATCH} images of one domain, the target's too.",
+        f"so, with ImageNet weights; regressions (C = {STRENGTH}, not chosen among others) are trained on the three "
+        "sources together, or on each by itself. Nothing is adapted to the target. BatchNorm normalises with the "
+        "statistics of ImageNet or, as it does in training, with those of the batch: of up to "
+        f"{BATCH} images of one domain, the target's too.",
         "",
         grid(
             ["", *domains, "mean"], [[row, *map(shown, (*a.values(), fmean(a.values())))] for row, a in found.items()]

@@ -34,9 +34,9 @@ class DigitSettings:
     """What the files at hand leave open."""
 
     syn: Name = "legible"
-    """How syn is drawn where its files are missing: as legible as the published set, or by likeness to SVHN alone."""
+    """How syn is drawn where it cannot be had: about as hard as the published set, or by likeness to SVHN alone."""
     usps: Literal["shuffled", "original"] = "shuffled"
-    """usps divided anew, four fifths for training, as in the file the paper's code reads; or as it was published."""
+    """usps divided anew, with as many train images as in the file of FACT's code; or as it was published."""
 
 
 class DigitBenchmark(Benchmark):

@@ -17,7 +17,7 @@ TEST_FONTS = 7500 / 29900
 """Share of the fonts of an undivided TMNIST whose images are test images, after the sizes the paper gives."""
 
 SHUFFLED_TRAIN = 0.8
-"""Share of training images where a base is divided anew: 7438 of USPS's 9298, as in the file the paper's code reads."""
+"""Share of training images where a base is divided anew: 7438 of USPS's 9298, as in the file that FACT's code reads."""
 
 
 def choose(base: str, part: str, available: int, counts: Mapping[str, int] = COUNTS) -> NDArray[numpy.int64]:

@@ -1,4 +1,4 @@
-"""EfficientNet-Lite2: wider and deeper than Lite0; on ImageNet about as good as the ResNet-101 of the paper."""
+"""EfficientNet-Lite2: wider and deeper than Lite0, with weights from the package registry too."""
 
 from __future__ import annotations
 

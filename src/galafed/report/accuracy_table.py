@@ -101,10 +101,7 @@ def _origins(done: Done) -> str:
     if not notes:
         return ""
     told = ", ".join(f"{name} ({'; '.join(sorted(notes[name]))})" for name in sorted(notes))
-    recipe = (
-        " SYN's recipe was chosen by labels of SVHN train images ([syn](../syn/table.md))." if "syn" in notes else ""
-    )
-    return f" To know of targets and sources: {told}.{recipe}"
+    return f" To know of targets and sources: {told}."
 
 
 def _record(

@@ -114,7 +114,7 @@ class AccuracyStudy(Study):
             folder,
             [(cell.row, cell.column, summary) for cell, summary in done],
             title=self.title,
-            about=self.told(),
+            about=f"{self.told()} {self.of_data()}".strip(),
             made={"command": command, "commit": commit()},
             lower_bound=self.lower_bound,
             paper=self.published,

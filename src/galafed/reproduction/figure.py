@@ -47,6 +47,10 @@ class FigureStudy(Study):
     def records(self, done: Done) -> Sequence[Mapping[str, Any]]:
         """The numbers behind the picture, for table.json."""
 
+    def of_data(self) -> str:
+        """What the table says of them."""
+        return self.source().of_data()
+
     def claims(self, done: Done) -> Iterable[str]:
         """What the paper says of its figure, each sentence with what was measured."""
         return ()
@@ -71,7 +75,7 @@ class FigureStudy(Study):
         text = page(
             self.title,
             f"Made by `{command}` at commit {commit()} from {len(done)} runs of the study `{self.source.name}` on "
-            f"{machines(summary for _, summary in done)}. {self.about}",
+            f"{machines(summary for _, summary in done)}. {self.about} {self.of_data()}".strip(),
             f"![{self.title}]({self.name}.png)",
             *self.told(done),
             "## Verdict" if claims else "",

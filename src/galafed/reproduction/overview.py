@@ -54,7 +54,8 @@ def _link(row: Mapping[str, Any], out: Path) -> str:
 def _study(folder: Path, row: Mapping[str, Any]) -> Iterator[str]:
     """The section of a study that has results."""
     yield f"## {row['title']}"
-    yield f"`gala reproduce {row['name']}`: {row['measured']} of {row['runs']} measured."
+    told = studies.get(row["name"])().of_data().replace("](../", "](")
+    yield f"`gala reproduce {row['name']}`: {row['measured']} of {row['runs']} measured. {told}".strip()
     table = folder / "table.json"
     if table.is_file():
         yield _headline(json.loads(table.read_text(encoding="utf-8")), _planned(row["name"]))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from galafed.reproduction.accuracy import AccuracyStudy, Done, Values, last_rounds
 from galafed.reproduction.collapse import collapses
 from galafed.reproduction.curves import draw_curves
-from galafed.reproduction.editions import FIRST, TOLD
+from galafed.reproduction.editions import FIRST, OF_FIRST
 from galafed.reproduction.figure import picture
 from galafed.reproduction.history import late_rise
 from galafed.studies.base import studies
@@ -36,10 +36,13 @@ class AblationStudy(AccuracyStudy):
     title: ClassVar[str] = "GALA without its parts (its ablation), Digit-18"
     about: ClassVar[str] = (
         "The paper shows its five configurations as curves only. Three controls are ours: FACT with the smaller step "
-        "that IGD amounts to, FACT with all sources trained each round, and GALA with the larger step of FACT." + TOLD
+        "that IGD amounts to, FACT with all sources trained each round, and GALA with the larger step of FACT."
     )
 
     reference: ClassVar[str] = GALA
+
+    def of_data(self) -> str:
+        return OF_FIRST
 
     def rows(self) -> Mapping[str, Values]:
         return {

@@ -53,6 +53,10 @@ class Reproducible(ABC):
     def __init__(self, settings: Any = None) -> None:
         self.settings = self.Settings() if settings is None else settings
 
+    def of_data(self) -> str:
+        """What must be known of its data, told on its page and on the page over all studies."""
+        return ""
+
     @abstractmethod
     def carry_out(self, desk: Desk) -> Sequence[Path]:
         """Do what was not measured yet, then write the table or picture; returns the files."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from galafed.reproduction.accuracy import BY_FEATURES, Values
-from galafed.reproduction.editions import FIRST, TOLD
+from galafed.reproduction.editions import FIRST
 from galafed.studies.base import studies
 from galafed.studies.digit_five import DigitFiveStudy
 
@@ -21,7 +21,7 @@ class DigitFiveCutStudy(DigitFiveStudy):
     about: ClassVar[str] = (
         "The network is `m3sda_cnn`, whose predictor is one linear layer; these rows of the paper's table come from "
         "KD3A's authors, who used it. Its convolutions differ too, so what the cut alone does is not seen here. All "
-        "else is as in the study `digit-five-first`." + TOLD
+        "else is as in the study `digit-five-first`."
     )
     edition: ClassVar[Values] = FIRST
     reasons: ClassVar[Mapping[str, str]] = {

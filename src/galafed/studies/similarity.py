@@ -13,7 +13,7 @@ from galafed.benchmarks.base import benchmarks
 from galafed.config import at_least, resolve
 from galafed.digits.benchmark import DigitBenchmark
 from galafed.reproduction.accuracy import ON_A_GPU
-from galafed.reproduction.editions import FIRST, TOLD
+from galafed.reproduction.editions import FIRST, OF_FIRST
 from galafed.reproduction.pages import as_json, grid, listed, machines, page, write_files
 from galafed.reproduction.published import DIGIT_18
 from galafed.studies.base import Cell, Study, commit, studies
@@ -48,6 +48,9 @@ class SimilarityStudy(Study):
 
     title: ClassVar[str] = "How alike the domains are (its cross-domain matrix)"
     Settings = Settings
+
+    def of_data(self) -> str:
+        return OF_FIRST if self._edition else ""
 
     def cells(self) -> Sequence[Cell]:
         """A run for each domain, the row of the matrix."""
@@ -87,7 +90,7 @@ class SimilarityStudy(Study):
             f"{mine.epochs} epochs with the learning rate of the other runs, seed {mine.seed}. The paper trained for "
             "500 epochs with a fixed 0.001, and shows the matrix as a picture only; on the diagonal, in brackets, the "
             "oracles of its Table 3. Rows: trained on; columns: tested on; test accuracy in %."
-            f"{TOLD if self._edition else ''}"
+            f"{' ' if self.of_data() else ''}{self.of_data()}"
         )
         names = [with_note(name, notes.get(name, "")) for name in self._domains]
         content: dict[str, str | bytes] = {

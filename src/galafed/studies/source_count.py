@@ -13,7 +13,7 @@ from galafed.config import Run, resolve
 from galafed.digits.domains import DIGIT_FIVE, EIGHTEEN
 from galafed.errors import ConfigError
 from galafed.reproduction.accuracy import SYSTEMS, AccuracyStudy, Done, Values, last_rounds
-from galafed.reproduction.editions import FIRST, TOLD
+from galafed.reproduction.editions import FIRST, OF_FIRST
 from galafed.reproduction.figure import picture
 from galafed.reproduction.pages import signed
 from galafed.reproduction.steadiness import curves_of, moves_of
@@ -67,7 +67,7 @@ class SourceCountStudy(AccuracyStudy):
         "contradict each other; it shows the figure as curves only.) Late come "
         "domains that are made of the train images of the target: SVHN's, with labels, in SVHNSTACK, SVHNXS and SVHNM, "
         "and SYN's likewise. KD3A, which the paper's figure has with up to nine sources, has the rounds of the study "
-        "`digit-five-first`." + TOLD
+        "`digit-five-first`."
     )
     seeds: ClassVar[Mapping[str, int]] = {}
     Settings = Settings
@@ -75,6 +75,9 @@ class SourceCountStudy(AccuracyStudy):
     def __init__(self, settings: Any = None) -> None:
         super().__init__(settings)
         self.order: tuple[str, ...] = self.settings.order or ADDED
+
+    def of_data(self) -> str:
+        return OF_FIRST
 
     def rows(self) -> Mapping[str, Values]:
         return {row: SYSTEMS[row] for row in (*RIVALS, "GALA")}

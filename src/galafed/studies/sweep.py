@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any, ClassVar
 
 from galafed.reproduction.accuracy import AccuracyStudy, Values
-from galafed.reproduction.editions import FIRST, TOLD
+from galafed.reproduction.editions import FIRST, OF_FIRST
 from galafed.reproduction.pages import as_json, grid, listed, page, write_files
 from galafed.studies.base import Cell, studies
 
@@ -44,8 +44,11 @@ class DigitSweep(Sweep):
     title: ClassVar[str] = "A sweep before the tables: learning rate, strength of IGD, head statistics"
     about: ClassVar[str] = (
         f"The centre is {CENTRE}; every other row changes what it names. The paper gives no learning rate, and its "
-        "formula and FACT's code differ by a factor of 68 in the strength of the discrepancy." + TOLD
+        "formula and FACT's code differ by a factor of 68 in the strength of the discrepancy."
     )
+
+    def of_data(self) -> str:
+        return OF_FIRST
 
     def rows(self) -> Mapping[str, Values]:
         rates = {f"lr {rate:g}": {"training": {"lr": rate}} for rate in (0.005, 0.02, 0.04)}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from galafed.reproduction.accuracy import AccuracyStudy, Done, Means, Values, last_rounds
 from galafed.reproduction.collapse import collapses
-from galafed.reproduction.editions import FIRST, TOLD
+from galafed.reproduction.editions import FIRST, OF_FIRST
 from galafed.reproduction.figure import picture
 from galafed.reproduction.history import accuracies
 from galafed.reproduction.pages import signed
@@ -42,10 +42,13 @@ class TemperatureStudy(AccuracyStudy):
     title: ClassVar[str] = "GALA with several τ (its figure on sensitivity)"
     about: ClassVar[str] = (
         "The rows are values of τ; the paper shows its figures as curves only. Its tables, and ours, have τ = 0.2 on "
-        "Digit-Five, which is outside of what it calls best, and 1 on Digit-18." + TOLD
+        "Digit-Five, which is outside of what it calls best, and 1 on Digit-18."
     )
 
     reference: ClassVar[str] = f"τ = {USUAL:g}"
+
+    def of_data(self) -> str:
+        return OF_FIRST
 
     def rows(self) -> Mapping[str, Values]:
         return {_row(tau): {"gala": {"tau": tau}} for tau in TAUS}
