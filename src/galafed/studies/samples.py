@@ -82,8 +82,9 @@ class SamplesStudy(Reproducible):
             self.title,
             f"Made by `{command}` at commit {commit()}: the first training image of each class, {benchmark.image_size} "
             "pixels a side, enlarged. A regenerated domain or a stand-in takes the place of files that could not be "
-            "had, and is marked wherever its numbers appear. Images of MNIST and what is made of them: CC BY-SA 3.0. The accuracies of "
-            "Digit-18 are still of the first edition of the data, with another SYN and USPS with 7291 and 2007 images.",
+            "had, and is marked wherever its numbers appear. Images of MNIST and what is made of them: CC BY-SA 3.0. "
+            "The accuracies of Digit-18 are still of the first edition of the data, with another SYN and with 7291 and "
+            "2007 images of USPS.",
             "![Samples](samples.png)",
             left_out,
             grid(["domain", "note", "made from", "train / test", "paper's train / test"], counts),
