@@ -43,8 +43,7 @@ def published(base: str, found: Found, counts: Mapping[str, int] = COUNTS) -> Ar
     for part in PARTS:
         if part == "train" or not found.layout.undivided:
             raw = found.read(part)
-        file = (found.train if part == "train" else found.test)[0]
-        demand_all_classes(f"{file}, {part} images of {base}", raw.labels)
+        demand_all_classes(f"{found.of(part)[0]}, {part} images of {base}", raw.labels)
         rows = numpy.arange(len(raw))
         if found.layout.undivided:
             rows = divide_by_font(raw.columns["font"])[part]
@@ -60,9 +59,7 @@ def shuffled(base: str, found: Found) -> Arrays:
     """All images of a base, whichever file they are in, divided anew."""
     raws = {part: found.read(part) for part in PARTS}
     for part, raw in raws.items():
-        demand_all_classes(
-            f"{(found.train if part == 'train' else found.test)[0]}, {part} images of {base}", raw.labels
-        )
+        demand_all_classes(f"{found.of(part)[0]}, {part} images of {base}", raw.labels)
     images = [image for raw in raws.values() for image in raw.images]
     labels = numpy.concatenate([raw.labels for raw in raws.values()])
     arrays: Arrays = {}
@@ -98,7 +95,7 @@ def regenerated(glyphs: Found, photos: Found, recipe: Recipe, counts: Mapping[st
 def masks_by_font(glyphs: Found, part: str) -> NDArray[numpy.uint8]:
     """Masks [fonts, 10, h, w] of the fonts that have all ten digits."""
     raw = glyphs.read(part)
-    (file,) = glyphs.train if part == "train" else glyphs.test
+    (file,) = glyphs.of(part)
     if "font" not in raw.columns or not isinstance(raw.images, numpy.ndarray):
         raise DataError(f"{file}: needs a column 'font' and masks of one size; make it again.")
     demand_all_classes(str(file), raw.labels)

@@ -110,11 +110,15 @@ class Found:
         """All files, each once."""
         return tuple(dict.fromkeys((*self.train, *self.test)))
 
+    def of(self, part: str) -> tuple[Path, ...]:
+        """The files of "train" or "test"."""
+        return self.train if part == "train" else self.test
+
     def read(self, part: str) -> Raw:
         """The images of "train" or "test" as published."""
         module = importlib.import_module(f"galafed.readers.{self.layout.reader}")
         arguments: dict[str, Any] = {"split": part} if self.layout.told else {}
-        raw: Raw = module.read(*(self.train if part == "train" else self.test), **arguments)
+        raw: Raw = module.read(*self.of(part), **arguments)
         return raw
 
 
@@ -192,7 +196,7 @@ def photographs(found: Found, part: str, least: int = 32) -> Sequence[NDArray[np
     from galafed.readers import pictures
     from galafed.transforms.colours import to_colour
 
-    (place,) = found.train if part == "train" else found.test
+    (place,) = found.of(part)
     if found.layout.reader == "folder":
         paths = sorted(path for path in place.iterdir() if path.suffix.lower() in pictures.SUFFIXES)
         images = [to_colour(pictures.read(path)[None])[0] for path in paths]

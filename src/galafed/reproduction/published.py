@@ -28,7 +28,7 @@ DIGIT_FIVE = _table(
         "GALA": (99.2, 93.0, 91.2, 95.2, 98.3),
     },
 )
-"""Its Table 1. All rows but FACT and GALA, and probably the oracle, are quoted there, from another network."""
+"""Its Table 1. All rows but FACT and GALA are quoted there, from another network; the oracle probably too."""
 
 OFFICE_CALTECH10 = _table(
     ("amazon", "caltech", "dslr", "webcam"),
