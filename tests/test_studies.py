@@ -581,6 +581,7 @@ def test_curves_tell_who_gets_there_first_and_who_moves(tmp_path: Path) -> None:
     assert "| mnistm | 60.0 | 3 | 5.00 | 35.00 |" in text
     assert "| syn | 60.0 | - | 7.50 | 35.00 |" in text
     assert "within 1 of 5 rounds here on 0 of 2 targets; in the end it stays above FACT's last round on 1, from" in text
+    assert "from round (points in the end): mnistm 3 (+5.0)." in text
     assert "6.25 points against 35.00 on average; GALA moves less on 2 of 2." in text
     told = {(each["row"], each["column"]): each for each in json.loads((tmp_path / "table.json").read_text())}
     assert [told["GALA", column]["passed"] for column in curves] == [3, None]

@@ -24,6 +24,8 @@ class Compared:
     """The other's accuracy in its last round, in percent."""
     passed: int | None
     """The first round from which on ours is above that to the end."""
+    lead: float
+    """Points by which ours is above that in its last round."""
     rounds: int
     moves: float
     """Points by which our accuracy changes from a round to the next, mean over the second half of the rounds."""
@@ -45,6 +47,7 @@ def compare(columns: Iterable[str], done: Done) -> list[Compared]:
                     column,
                     level,
                     passed if passed <= len(middle) else None,
+                    middle[-1] - level,
                     len(middle),
                     moves_of(ours),
                     moves_of(other),
@@ -57,13 +60,14 @@ def claims(found: Sequence[Compared]) -> Iterator[str]:
     """The paper's sentences on its curves, each with what was measured."""
     if not found:
         return
-    passed = [f"{each.target} {each.passed}" for each in found if each.passed]
+    passed = [f"{each.target} {each.passed} ({each.lead:+.1f})" for each in found if each.passed]
     rounds = found[0].rounds
     early = sum(each.passed is not None and each.passed <= EARLY * rounds for each in found)
     yield (
         f"*{OURS} converges quickly and surpasses {OTHER}'s final accuracy within 100 of 500 rounds*: within "
         f"{EARLY * rounds:.0f} of {rounds} rounds here on {early} of {len(found)} targets; in the end it stays above "
-        f"{OTHER}'s last round on {len(passed)}" + (f", from round: {', '.join(passed)}." if passed else ".")
+        f"{OTHER}'s last round on {len(passed)}"
+        + (f", from round (points in the end): {', '.join(passed)}." if passed else ".")
     )
     steadier = sum(each.moves < each.moves_other for each in found)
     yield (
