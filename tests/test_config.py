@@ -481,7 +481,8 @@ def test_a_configuration_survives_where_a_benchmark_recommends_another_value(mon
 @pytest.mark.parametrize("network", ["efficientnet_lite0", "resnet101"])
 def test_what_suits_one_network_is_not_recommended_for_another(network: str) -> None:
     office = {"benchmark": "office-caltech10"}
-    for usual in (office, office | {"network": ""}, office | {"network": "efficientnet_lite0_fixed"}):
+    fixed = [office | {"network": f"efficientnet_lite{number}_fixed"} for number in (0, 2)]
+    for usual in (office, office | {"network": ""}, *fixed):
         assert resolve(usual).training.extractor_rate == 0.1
     other = resolve(office | {"network": network})
     assert (other.training.extractor_rate, other.training.lr) == (1.0, 0.02)
