@@ -8,6 +8,9 @@ from typing import Any
 FIRST: Mapping[str, Any] = {"syn": "wild", "usps": "original"}
 """What a run of a digit benchmark sets that has the data of before."""
 
+REDRAWN = tuple(FIRST)
+"""The bases whose images the editions differ in."""
+
 OF_FIRST = (
     "Data of the first edition: SYN by a recipe with which some digits cannot be read, and USPS as it was published, "
     "7291 and 2007 images ([digit-five-first](../digit-five-first/table.md))."
@@ -19,3 +22,8 @@ OF_SECOND = (
     "([syn](../syn/table.md)): that the oracle agrees on SYN is no finding. No system that adapts was run for it. USPS "
     "is divided at random into as many images as the file of FACT's and KD3A's code has, 7438 and 1860."
 )
+
+
+def of_edition(settings: Mapping[str, Any]) -> str:
+    """What a page says of its data, by what its runs set of them."""
+    return OF_FIRST if settings == FIRST else OF_SECOND

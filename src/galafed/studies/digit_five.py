@@ -8,7 +8,7 @@ from typing import ClassVar
 from galafed.benchmarks.base import benchmarks
 from galafed.reproduction import published
 from galafed.reproduction.accuracy import ADAPTED, SYSTEMS, AccuracyStudy, Values
-from galafed.reproduction.editions import FIRST, OF_FIRST, OF_SECOND
+from galafed.reproduction.editions import of_edition
 from galafed.studies.base import studies
 
 SETTLED = dict.fromkeys(("oracle", "source-only", "source-only, target statistics"), 40)
@@ -57,7 +57,7 @@ class DigitFiveStudy(AccuracyStudy):
     }
 
     def of_data(self) -> str:
-        return OF_FIRST if self.edition == FIRST else OF_SECOND
+        return of_edition(self.edition)
 
     def rows(self) -> Mapping[str, Values]:
         return {row: {"rounds": ROUNDS[row], **values} if row in ROUNDS else values for row, values in SYSTEMS.items()}
