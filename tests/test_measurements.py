@@ -334,7 +334,7 @@ def test_domains_are_added_easy_first(tmp_path: Path) -> None:
 
 
 def test_with_all_sources_the_runs_are_those_of_the_large_table() -> None:
-    large = {archive.recipe(cell.run) for cell in studies.get("digit-18")().cells()}  # type: ignore[attr-defined]
+    large = {archive.recipe(cell.run) for cell in studies.get("digit-18-first")().cells()}  # type: ignore[attr-defined]
     study: Any = studies.get("source-count")()
     assert all(archive.recipe(cell.run) in large for cell in study.cells() if cell.column.endswith(", 17"))
 

@@ -25,6 +25,8 @@ class Evaluation:
     """Mean entropy of the predictions, in nats."""
     information: float
     """Entropy of the mean prediction minus the mean entropy: high when predictions are sure and varied."""
+    predicted: list[float]
+    """The mean prediction [C]: how often each class is seen; a class that is taken for another lacks there."""
 
 
 class Evaluator:
@@ -48,4 +50,5 @@ class Evaluator:
             accuracy=float(tested["correct"] / tested["images"]) if tested["images"] else None,
             entropy=entropy,
             information=float(torch.special.entr(mean).sum()) - entropy,
+            predicted=mean.tolist(),
         )

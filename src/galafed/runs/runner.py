@@ -8,7 +8,7 @@ import json
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -172,7 +172,7 @@ def _line(
 ) -> dict[str, Any]:
     """One line of metrics.jsonl; rounds are counted from 1 for people."""
     federation = assembly.federation
-    measured = asdict(evaluation) if evaluation else dict.fromkeys(("accuracy", "entropy", "information"))
+    measured = asdict(evaluation) if evaluation else dict.fromkeys(field.name for field in fields(Evaluation))
     totals = federation.traffic.totals(sources=federation.sources, target=federation.target)
     return {
         "round": number + 1,

@@ -36,6 +36,5 @@ class Digit18FirstStudy(Digit18Study):
         "made of it, GALA loses more than FACT and the oracle do: not explained. The paper has 500 rounds.",
     }
 
-
     def rows(self) -> Mapping[str, Values]:
         return {row: values for row, values in super().rows().items() if row in ("oracle", "FACT", "GALA")}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import ClassVar
 
@@ -14,6 +14,7 @@ from galafed.reproduction.accuracy import (
     SYSTEMS,
     AccuracyStudy,
     Done,
+    Means,
     Values,
     last_rounds,
 )
@@ -21,10 +22,16 @@ from galafed.studies.base import studies
 
 FROZEN = "of Caltech a regression on its frozen features knows 92.4 ([probe](../probe/table.md))"
 LIKE_OURS = (
-    f"The network is another one: {FROZEN}, and training, adaptation and all, adds a point. 40 rounds instead of 500; "
-    "the rate has fallen to 2 % by then."
+    "On Caltech source-only has 93.0 here and 93.7 in SHOT's paper with the larger network, so the network explains "
+    "0.7 points. The rest is adaptation: it gains half a point there, 2.5 in SHOT's paper. It trains the extractor, "
+    "which has a tenth of the rate here; with statistics of batches GALA has more on Caltech the higher that rate is "
+    "([office-batch](../office-batch/table.md)), with fixed ones the whole rate was not tried. Accuracy is as good as "
+    "still after ten rounds, so that there are 40 instead of 500 is no reason. 1123 images have a standard error of "
+    "0.8."
 )
 DISTRIBUTED = ("FADA", "SHOT", "SFDA", "KD3A", "FACT", "GALA")
+CLOSE = 0.2
+"""Points of a mean over targets: GALA's means of three seeds differ by more."""
 
 
 @studies.register("office-caltech10")
@@ -62,22 +69,26 @@ class OfficeStudy(AccuracyStudy):
         whole = [row for row in DISTRIBUTED if all((row, t) in last for t in targets)]
         if "GALA" not in whole or len(whole) == 1:
             return
-        for words, places, needed in (
-            ("KD3A is slightly better on Amazon and Caltech", ("amazon", "caltech"), "KD3A"),
-            ("GALA has the highest accuracy on DSLR and Webcam", ("dslr", "webcam"), "GALA"),
+        for words, places, row, rivals in (
+            ("KD3A is slightly better on Amazon and Caltech", ("amazon", "caltech"), "KD3A", ("GALA",)),
+            ("GALA has the highest accuracy on DSLR and Webcam", ("dslr", "webcam"), "GALA", whole),
         ):
-            if needed in whole:
-                told = (f"{t} {', '.join(f'{row} {last[row, t]:.1f}' for row in whole)}" for t in places)
+            if row in whole:
+                told = [f"{t} {_leads(last, row, rivals, t)} ({_by_row(last, whole, t)})" for t in places]
                 yield f"*{words}*: {'; '.join(told)}."
         means = {row: fmean(last[row, t] for t in targets) for row in whole}
         if "KD3A" in whole:
             place = 1 + sum(mean > means["GALA"] for mean in means.values())
+            near = [row for row in whole if row != "GALA" and abs(means[row] - means["GALA"]) < CLOSE]
+            told = f"; {', '.join(near)} within {CLOSE:g} points of it, less than seeds differ by" if near else ""
             each = ", ".join(f"{row} {mean:.1f}" for row, mean in means.items())
-            yield f"*GALA ranks second among distributed methods*: place {place} of {len(means)} measured ({each})."
+            yield (
+                f"*GALA ranks second among distributed methods*: place {place} of {len(means)} measured ({each}){told}."
+            )
         if all(("source-only", t) in last for t in targets):
             gained = means["GALA"] - fmean(last["source-only", t] for t in targets)
             paper = fmean(self.published["GALA"][t] - self.published["source-only"][t] for t in targets)
-            yield f"Ours: adaptation gains {gained:+.1f} points on average over source-only, {paper:+.1f} in the paper."
+            yield f"Ours: GALA gains {gained:+.1f} points on average over source-only, {paper:+.1f} in the paper."
 
     def rows(self) -> Mapping[str, Values]:
         # No statistics of the target could stand in for those of ImageNet.
@@ -88,3 +99,13 @@ class OfficeStudy(AccuracyStudy):
     def columns(self) -> Mapping[str, Values]:
         name = "office-caltech10"
         return {target: {"benchmark": name, "target": target} for target in benchmarks.get(name).domains}
+
+
+def _leads(last: Means, row: str, rivals: Sequence[str], target: str) -> str:
+    """Whether a row has more than each of its rivals on a target, as the table shows it."""
+    mine, most = (max(round(last[name, target], 1) for name in names) for names in ([row], set(rivals) - {row}))
+    return "yes" if mine > most else "no" if mine < most else "no more than another"
+
+
+def _by_row(last: Means, rows: Sequence[str], target: str) -> str:
+    return ", ".join(f"{row} {last[row, target]:.1f}" for row in rows)
