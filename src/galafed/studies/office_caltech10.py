@@ -80,10 +80,10 @@ class OfficeStudy(AccuracyStudy):
         if "KD3A" in whole:
             place = 1 + sum(mean > means["GALA"] for mean in means.values())
             near = [row for row in whole if row != "GALA" and abs(means[row] - means["GALA"]) < CLOSE]
-            told = f"; {', '.join(near)} within {CLOSE:g} points of it, less than seeds differ by" if near else ""
+            beside = f"; {', '.join(near)} within {CLOSE:g} points of it, less than seeds differ by" if near else ""
             each = ", ".join(f"{row} {mean:.1f}" for row, mean in means.items())
             yield (
-                f"*GALA ranks second among distributed methods*: place {place} of {len(means)} measured ({each}){told}."
+                f"*GALA ranks second among distributed methods*: place {place} of {len(means)} measured ({each}){beside}."
             )
         if all(("source-only", t) in last for t in targets):
             gained = means["GALA"] - fmean(last["source-only", t] for t in targets)
