@@ -24,7 +24,8 @@ class Digit18Study(AccuracyStudy):
         "The target is named on top; the seventeen other domains are the sources. Some are made of the same images: "
         "SVHN's train images with labels are among the sources of SVHNXS, and the other way round, so a system can be "
         "better than the oracle. The paper's averages of FACT and GALA (87.6 and 92.9) repeat its last column; those "
-        "in brackets are computed."
+        "in brackets are computed. The oracle learns from its target alone; where SYN and USPS are not in it, its runs "
+        "are those of the study `digit-18-first`."
     )
     edition: ClassVar[Values] = {}
     """What is set of the data."""

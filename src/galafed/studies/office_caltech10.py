@@ -82,9 +82,8 @@ class OfficeStudy(AccuracyStudy):
             near = [row for row in whole if row != "GALA" and abs(means[row] - means["GALA"]) < CLOSE]
             beside = f"; {', '.join(near)} within {CLOSE:g} points of it, less than seeds differ by" if near else ""
             each = ", ".join(f"{row} {mean:.1f}" for row, mean in means.items())
-            yield (
-                f"*GALA ranks second among distributed methods*: place {place} of {len(means)} measured ({each}){beside}."
-            )
+            words = f"place {place} of {len(means)} measured ({each}){beside}"
+            yield f"*GALA ranks second among distributed methods*: {words}."
         if all(("source-only", t) in last for t in targets):
             gained = means["GALA"] - fmean(last["source-only", t] for t in targets)
             paper = fmean(self.published["GALA"][t] - self.published["source-only"][t] for t in targets)
