@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import shutil
-import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from galafed.benchmarks.base import Progress
 from galafed.errors import DataError, SaveError
+from galafed.runs.files import one_at_a_time
 
 if TYPE_CHECKING:
     import requests
@@ -43,7 +41,7 @@ def fetch_file(file: RemoteFile, folder: Path, page: str, progress: Progress | N
     failures = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _one_at_a_time(folder):
+        with one_at_a_time(folder):  # two are not to add to one partial file; its checksum refuses a mixture
             for url in file.urls:
                 outcome = _from_one_address(url, file, folder, transfer)
                 if isinstance(outcome, Path):
@@ -158,20 +156,3 @@ def _reason(error: requests.RequestException) -> str:
     if isinstance(error, requests.ConnectionError):
         return "no connection"
     return type(error).__name__
-
-
-@contextlib.contextmanager
-def _one_at_a_time(folder: Path) -> Iterator[None]:
-    """Let one process at a time write to a folder, so that two do not add to one partial file."""
-    if sys.platform == "win32":  # no lock on a folder there; the checksum still refuses a mixture
-        yield
-        return
-    import fcntl
-
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # some network file systems have no locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from galafed.errors import ConfigError, DataError
-from galafed.runs.files import write_atomically
+from galafed.runs.files import one_at_a_time, write_atomically
 from galafed.studies.base import Desk, Reproducible, commit
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Measurement(Reproducible):
             begun = time.monotonic()
             found = self.measure(unit, device)
             seconds = time.monotonic() - begun
-            known[unit.recipe()] = {
+            record = {
                 "unit": unit.name,
                 "settings": dict(unit.settings),
                 "found": dict(found),
@@ -85,18 +85,20 @@ class Measurement(Reproducible):
                 "commit": commit(),
                 "seconds": round(seconds, 2),
             }
-            _keep(folder, known)
+            known = _add(folder, unit.recipe(), record)
             desk.say(f"{number}/{len(todo)}  {unit.name}  {seconds:.1f} s")
         return self._written(desk, known, units)
 
     def _written(self, desk: Desk, known: Mapping[str, Record], units: Sequence[Unit]) -> Sequence[Path]:
         folder = desk.out / self.name
-        done = [known[key] for unit in units if (key := unit.recipe()) in known]
         where = f" --device {desk.place['device']}" if "device" in desk.place else ""
-        if not done:
+        if not any(unit.recipe() in known for unit in units):
             desk.say(f"nothing was measured yet, so there is no table; gala reproduce {self.name} measures")
-        written = self.write(folder, done, command=desk.command + where) if done else ()
-        return [*written, *([folder / FILE] if known else [])]
+            return [folder / FILE] if known else []
+        with one_at_a_time(folder):  # another command may have added pieces, or write its table now
+            known = archived(folder)
+            done = [known[key] for unit in units if (key := unit.recipe()) in known]
+            return [*self.write(folder, done, command=desk.command + where), folder / FILE]
 
     def _measured_on(self, known: Mapping[str, Record]) -> str:
         """The kind of device that more was measured on."""
@@ -121,9 +123,13 @@ def archived(folder: Path) -> dict[str, Record]:
     return found
 
 
-def _keep(folder: Path, known: Mapping[str, Record]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / FILE, "".join(json.dumps(record) + "\n" for record in known.values()).encode())
+def _add(folder: Path, recipe: str, record: Record) -> dict[str, Record]:
+    """Put a piece beside those that are there by now, which stay; returns all."""
+    with one_at_a_time(folder):
+        known = archived(folder)
+        known.setdefault(recipe, record)
+        write_atomically(folder / FILE, "".join(json.dumps(each) + "\n" for each in known.values()).encode())
+    return known
 
 
 def _recipe(name: str, settings: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ import errno
 import glob
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,6 +76,26 @@ def sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+@contextlib.contextmanager
+def one_at_a_time(folder: Path) -> Iterator[None]:
+    """Let one process at a time work in a folder, made if need be; the lock is on the folder and leaves no file."""
+    with explained(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    if sys.platform == "win32":  # no lock on a folder there
+        yield
+        return
+    import fcntl
+
+    with explained(folder):
+        descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some network file systems have no locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def remove(path: Path) -> None:

@@ -17,6 +17,7 @@ from galafed.config import Run
 from galafed.errors import ConfigError, GalafedError
 from galafed.registry import Registry, unknown
 from galafed.runs import archive
+from galafed.runs.files import one_at_a_time
 from galafed.runs.sharing import carry_out
 from galafed.typed import build
 
@@ -111,8 +112,7 @@ class Study(Reproducible):
         """Run what was not measured yet, several at a time, and put the summaries in the study's archive."""
         self.prepare(desk.out)
         cells, out, work = self.cells(), desk.out / self.name, desk.work
-        own, elsewhere = archive.read(out), measured_of(self, cells, desk.out)
-        measured = own | elsewhere
+        measured = archive.read(out) | measured_of(self, cells, desk.out)
         missing = [cell for cell in cells if archive.recipe(cell.run) not in measured]
         desk.say(f"{self.title}: {len(cells)} runs, {len(cells) - len(missing)} measured, {len(missing)} to do")
         wanted = [cell for cell in self.chosen(cells, desk) if cell in missing]
@@ -124,20 +124,31 @@ class Study(Reproducible):
                 carry_out(todo, work, jobs=desk.jobs, minutes=desk.minutes, place=desk.place, say=desk.say)
             except GalafedError as error:  # what the other runs have found is kept
                 problem = error
+        fresh: dict[str, archive.Summary] = {}
         for cell in missing:
             if _done(work, cell):
                 folder = work / cell.run.run_name
-                own[archive.recipe(cell.run)] = archive.of_run(folder, kept=self.keeps(folder))
-        measured |= own
-        done = [(cell, measured[key]) for cell in cells if (key := archive.recipe(cell.run)) in measured]
-        if len(done) < len(cells):
+                fresh[archive.recipe(cell.run)] = archive.of_run(folder, kept=self.keeps(folder))
+        done, written = self._put_down(desk, cells, fresh) if fresh or measured else (0, [])
+        if done < len(cells):
             shows = "the table shows what there is" if done else "there is nothing to show yet"
-            desk.say(f"{len(cells) - len(done)} runs are still missing; {shows}")
-        written = [archive.write(out, own.values())] if own else []  # what another study has measured stays there
-        written = [*self.write(out, done, command=desk.command), *written] if done else written
+            desk.say(f"{len(cells) - done} runs are still missing; {shows}")
         if problem is not None:
             raise problem
         return written
+
+    def _put_down(
+        self, desk: Desk, cells: Sequence[Cell], fresh: Mapping[str, archive.Summary]
+    ) -> tuple[int, Sequence[Path]]:
+        """Add summaries to the archive and write the table of all there is; how many cells it has, and the files."""
+        out = desk.out / self.name
+        # Another command may have added to the archive since this one began; its table is not to be overtaken either.
+        with one_at_a_time(out):
+            own = archive.add(out, fresh)  # what another study has measured stays there
+            measured = measured_of(self, cells, desk.out) | own
+            done = [(cell, measured[key]) for cell in cells if (key := archive.recipe(cell.run)) in measured]
+            written = self.write(out, done, command=desk.command) if done else ()
+        return len(done), [*written, *([out / archive.FILE] if own else [])]
 
     def progress(self, out: Path) -> tuple[int, int]:
         try:

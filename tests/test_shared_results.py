@@ -1,0 +1,164 @@
+"""Several commands that measure for one folder of results: what each has found is there in the end."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import pytest
+import tomli_w
+import torch
+
+from galafed.config import Run, resolve
+from galafed.errors import DataError
+from galafed.reproduction import measurement
+from galafed.reproduction.measurement import Measurement, Record, Unit
+from galafed.runs import archive
+from galafed.studies import base
+from galafed.studies.base import Cell, Study
+
+PAUSE = 0.2
+"""Seconds in which the other command could come between, if it were let."""
+
+
+class TwoColumns(Study):
+    """A run in each of two columns; who draws one of them alone is slow."""
+
+    name = "study"
+    title = "Two columns"
+
+    def cells(self) -> list[Cell]:
+        return [Cell("row", str(seed), resolve({"benchmark": "toy", "seed": seed})) for seed in (0, 1)]
+
+    def write(self, folder: Path, done: Sequence[Any], *, command: str) -> list[Path]:
+        time.sleep(0 if len(done) == 2 else 2 * PAUSE)
+        (folder / "table").write_text(" ".join(cell.column for cell, _ in done))
+        return [folder / "table"]
+
+
+def finish(runs: Sequence[Run], work: Path) -> None:
+    """The folders of finished runs."""
+    for run in runs:
+        folder = work / run.run_name
+        folder.mkdir(parents=True)
+        (folder / "config.toml").write_text(tomli_w.dumps(run.to_dict()))
+        (folder / "summary.json").write_text(json.dumps({"seed": run.seed}))
+        (folder / "done").touch()
+
+
+def reproduce(tmp_path: Path, work: str = "work", **more: Any) -> Sequence[Path]:
+    values = {"minutes": 0, "jobs": 1, "place": {"device": "cpu"}, "say": lambda text: None, **more}
+    return base.reproduce("study", out=tmp_path / "results", work=tmp_path / work, **values)
+
+
+def at_once(*commands: Callable[[], object]) -> None:
+    with ThreadPoolExecutor(len(commands)) as pool:
+        for future in [pool.submit(command) for command in commands]:
+            future.result()
+
+
+def slowly(whole: Callable[..., Any]) -> Callable[..., Any]:
+    """The same after a pause, the longer the earlier: who comes first would write last."""
+    pauses = iter((2 * PAUSE, PAUSE))
+
+    def slow(*arguments: Any) -> Any:
+        time.sleep(next(pauses, 0))
+        return whole(*arguments)
+
+    return slow
+
+
+@pytest.fixture
+def two_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base.studies, "get", lambda name: TwoColumns)
+
+
+def columns_found(tmp_path: Path) -> tuple[list[int], str, list[str]]:
+    """The seeds in the archive, the columns of the table, and the files there are."""
+    folder = tmp_path / "results" / "study"
+    seeds = sorted(found["seed"] for found in archive.read(folder).values())
+    return seeds, (folder / "table").read_text(), sorted(path.name for path in folder.iterdir())
+
+
+def test_two_commands_that_end_together_lose_nothing_of_each_other(
+    tmp_path: Path, two_columns: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both_have_begun = Barrier(2)
+
+    def carry_out(runs: Sequence[Run], work: Path, **rest: Any) -> None:
+        both_have_begun.wait(timeout=30)
+        finish(runs, work)
+
+    monkeypatch.setattr(base, "carry_out", carry_out)
+    monkeypatch.setattr(archive, "write", slowly(archive.write))
+    at_once(*(lambda seed=seed: reproduce(tmp_path, f"work {seed}", columns=[seed]) for seed in "01"))
+    assert columns_found(tmp_path) == ([0, 1], "0 1", ["runs.jsonl", "table"])
+
+
+def test_an_archive_that_was_damaged_meanwhile_is_told_and_nothing_is_lost(
+    tmp_path: Path, two_columns: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "results" / "study" / archive.FILE
+    finish([TwoColumns().cells()[0].run], tmp_path / "work")
+    reproduce(tmp_path, table=True)
+    whole = path.read_bytes()
+
+    def carry_out(runs: Sequence[Run], work: Path, **rest: Any) -> None:
+        finish(runs, work)
+        path.write_bytes(whole + b'{"seed": ')
+
+    monkeypatch.setattr(base, "carry_out", carry_out)
+    with pytest.raises(DataError, match="line 2"):
+        reproduce(tmp_path)
+    assert path.read_bytes() == whole + b'{"seed": '
+    path.write_bytes(whole)
+    reproduce(tmp_path, table=True)
+    assert columns_found(tmp_path)[:2] == ([0, 1], "0 1")
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Those to be squared."""
+
+    numbers: tuple[int, ...] = (1, 2)
+
+
+class Squares(Measurement):
+    """Squares, of which the table has all that there are."""
+
+    name = "study"
+    title = "Squares"
+    Settings = Numbers
+    all_have_begun: Barrier
+
+    def units(self, device: str) -> Sequence[Unit]:
+        return [Unit(f"square of {n}", {"n": n}) for n in self.settings.numbers]
+
+    def measure(self, unit: Unit, device: torch.device) -> Mapping[str, Any]:
+        Squares.all_have_begun.wait(timeout=30)
+        return {"square": unit.settings["n"] ** 2}
+
+    def write(self, folder: Path, records: Sequence[Record], *, command: str) -> Sequence[Path]:
+        every = measurement.archived(folder).values()
+        time.sleep(0 if len(every) == 2 else 2 * PAUSE)
+        (folder / "table").write_text(" ".join(str(n) for n in sorted(each["found"]["square"] for each in every)))
+        return [folder / "table"]
+
+
+def test_two_commands_that_measure_at_once_lose_nothing_of_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Squares.all_have_begun = Barrier(2)
+    monkeypatch.setattr(base.studies, "get", lambda name: Squares)
+    monkeypatch.setattr(measurement, "write_atomically", slowly(measurement.write_atomically))
+    at_once(*(lambda n=n: reproduce(tmp_path, settings={"numbers": [n]}) for n in (1, 2)))
+    folder = tmp_path / "results" / "study"
+    assert sorted(each["found"]["square"] for each in measurement.archived(folder).values()) == [1, 4]
+    assert (folder / "table").read_text() == "1 4"
+    assert sorted(path.name for path in folder.iterdir()) == [measurement.FILE, "table"]
