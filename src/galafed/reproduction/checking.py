@@ -52,11 +52,22 @@ def check(study: Reproducible, seed: int, desk: Desk) -> list[Checked]:
     desk.say(f"{study.title}: {len(again)} cells were measured and are run with seed {seed}")
     carry_out(list(again.values()), desk.work, jobs=desk.jobs, minutes=desk.minutes, place=desk.place, say=desk.say)
     folders = {place: desk.work / run.run_name for place, run in again.items()}
+    done = {place: folder for place, folder in folders.items() if (folder / "done").exists()}
+    if len(done) < len(again):
+        _tell_of_the_rest(len(again) - len(done), len(again), desk)
     return [
         Checked(*place, [_last(found[archive.recipe(c.run)]) for c in _at(place, known)], _last(finished(folder)))
-        for place, folder in folders.items()
-        if (folder / "done").exists()
+        for place, folder in done.items()
     ]
+
+
+def _tell_of_the_rest(left: int, every: int, desk: Desk) -> None:
+    """Say how many cells were not run; where none was, nothing was checked, and that is no success."""
+    late = f"--minutes {desk.minutes:g} were over, or " if desk.minutes else ""
+    why = f"{left} of {every} cells were not run: {late}another command works on them"
+    if left == every:
+        raise ConfigError(f"nothing was checked, for {why}; allow more minutes (0 is no limit), or wait for the other")
+    desk.say(f"{why}; the same command goes on with them")
 
 
 def _at(place: tuple[str, str], cells: Sequence[Cell]) -> list[Cell]:
