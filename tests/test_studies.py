@@ -60,10 +60,18 @@ def test_table_has_means_deviations_and_names_who_fell_behind(tmp_path: Path) ->
     assert [path.name for path in written] == ["table.json", "table.md"]
     assert "| plain | 60.0 ± 10.0 | 90.0 | **75.0** |" in text
     assert "- method, against plain: b (-5.0)" in text
-    assert "30 rounds, 1 or 2 seeds a cell (plain), 20 or 30 rounds, 1 seed a cell (method);" in text
+    assert "30 rounds, 2 seeds on a, 1 on b (plain), 30 rounds on b, 20 on a, 1 seed a cell (method);" in text
     assert "gala reproduce t" in text
     records = json.loads((tmp_path / "t" / "table.json").read_text())
     assert {k: records[9][k] for k in ("row", "column", "mean")} == {"row": "method", "column": "b", "mean": 85.0}
+
+
+def test_the_columns_of_a_row_that_have_fewer_seeds_are_named(tmp_path: Path) -> None:
+    seeds = {"mnist": 3, "svhn, 4": 2, "syn": 2, "usps": 2}
+    done = [("GALA", column, summary(0.5)) for column, count in seeds.items() for _ in range(count)]
+    write_table(tmp_path, done, title="t", about="", made={"command": "c", "commit": "abc"}, lower_bound={})
+    told = "30 rounds, 3 seeds on mnist, 2 on 'svhn, 4', syn and usps; one seed where no deviation is given."
+    assert told in (tmp_path / "table.md").read_text()
 
 
 @pytest.mark.parametrize("name", studies.names())

@@ -98,9 +98,9 @@ def unknown(what: str, name: str, accepted: tuple[str, ...]) -> str:
     """A sentence that refuses a name, suggests the nearest one and lists what is accepted."""
     near = difflib.get_close_matches(name, accepted, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    return f"{what} {name!r} is not known.{hint} Accepted: {', '.join(map(_told, accepted))}."
+    return f"{what} {name!r} is not known.{hint} Accepted: {', '.join(map(in_a_list, accepted))}."
 
 
-def _told(name: str) -> str:
+def in_a_list(name: str) -> str:
     """A name in a list of names; in quotes where it has a comma itself."""
     return repr(name) if "," in name else name
