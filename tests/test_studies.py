@@ -617,10 +617,18 @@ def test_curves_tell_who_gets_there_first_and_who_moves(tmp_path: Path) -> None:
     assert "within 1 of 5 rounds here on 0 of 2 targets; in the end it stays above FACT's last round on 1, from" in text
     assert "from round (points in the end): mnistm 3 (+5.0)." in text
     assert "6.25 points against 35.00 on average; GALA moves less on 2 of 2." in text
-    told = {(each["row"], each["column"]): each for each in json.loads((tmp_path / "table.json").read_text())}
+    records = json.loads((tmp_path / "table.json").read_text())
+    told = {(each["row"], each["column"]): each for each in records if each["selection"] == "last"}
     assert [told["GALA", column]["passed"] for column in curves] == [3, None]
     assert [told["FACT", column]["moves"] for column in curves] == pytest.approx([35, 35])
     assert [told["FACT", column]["mean"] for column in curves] == [60.0, 60.0]
+    others = [each for each in records if each["selection"] != "last"]
+    assert {(each["row"], each["column"], each["selection"], each["mean"]) for each in others} == {
+        (*place, selection, mean)
+        for place, last in told.items()
+        for selection, mean in (("selected", last["mean"]), ("best_oracle", 100.0))
+    }
+    assert not any({"moves", "passed"} & each.keys() for each in others)
 
 
 def test_the_drops_of_fact_are_told_by_pair_without_the_first_rounds(tmp_path: Path) -> None:

@@ -28,11 +28,11 @@ class CurvesStudy(FigureStudy):
         draw_curves(axes, self.rows, done)
 
     def records(self, done: Done) -> Sequence[Mapping[str, Any]]:
+        """Every cell for each way to pick a round; how the curve moves stands with the last one alone."""
         compared = {each.target: each for each in compare(self.columns, done)}
         return [
-            record | _moving(record["row"], compared.get(record["column"]))
+            record | (_moving(record["row"], compared.get(record["column"])) if record["selection"] == "last" else {})
             for record in cell_records([(c.row, c.column, s) for c, s in done], self.source.published)
-            if record["selection"] == "last"
         ]
 
     def claims(self, done: Done) -> Iterable[str]:
