@@ -1,8 +1,9 @@
-"""The command `gala` without the cost of a process, and a finished run to try it on."""
+"""The command `gala` and its runs without the cost of processes, and a finished run to try it on."""
 
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -40,6 +41,11 @@ def gala(capsys: pytest.CaptureFixture[str], *arguments: object) -> Answer:
         signal.signal(signal.SIGTERM, before)
     said = capsys.readouterr()
     return Answer(int(ended.value.code or 0), said.out, said.err)
+
+
+def done_here(calls: Sequence[Callable[[], Any]], jobs: int) -> Iterator[tuple[int, Any]]:
+    """What `galafed.runs.workers.shared_out` does, without the cost of processes."""
+    yield from ((number, call()) for number, call in enumerate(calls))
 
 
 @cache

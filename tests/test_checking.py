@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from galafed.cli import main
 from galafed.config import Run
 from galafed.reproduction import checking
 from galafed.runs import sharing
+from in_process import done_here
 
 RESULTS = Path(__file__).parent.parent / "results"
 
@@ -31,7 +31,7 @@ def check(tmp_path: Path, *more: str) -> int:
 def test_a_check_that_ran_nothing_is_no_success(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sharing, "ProcessPoolExecutor", lambda jobs, mp_context: ThreadPoolExecutor(1))
+    monkeypatch.setattr(sharing, "shared_out", done_here)
     assert check(tmp_path, "--minutes", "1e-9") == 2
     told = capsys.readouterr()
     reason = "2 of 2 cells were not run: --minutes 1e-09 were over, or another command works on them"

@@ -13,6 +13,7 @@ from galafed.config import Run
 from galafed.networks.base import networks
 from galafed.runs import sharing
 from galafed.stacking.memory import FEWEST_IMAGES, MOST_IMAGES, available, hold_to, images_at_best
+from in_process import done_here
 
 GPU = torch.device("cuda", 0)
 
@@ -45,26 +46,10 @@ def test_a_run_plans_with_what_is_free_and_with_no_more_than_its_share(
 
 def test_runs_side_by_side_have_equal_shares(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     told: list[float] = []
-    monkeypatch.setattr(sharing, "ProcessPoolExecutor", lambda jobs, **_: sharing.contextlib.nullcontext(AtOnce()))
-    monkeypatch.setattr(sharing, "as_completed", list)
+    monkeypatch.setattr(sharing, "shared_out", done_here)
     monkeypatch.setattr(sharing, "_do", lambda run, folder, deadline, place, share: told.append(share))
     sharing.carry_out([Run(), Run(seed=1)], tmp_path, jobs=4, minutes=0, place={}, say=print)
     assert told == [0.25, 0.25]
-
-
-class AtOnce:
-    """A pool that does what it is given, at once."""
-
-    def submit(self, function: Any, *arguments: Any) -> Any:
-        function(*arguments)
-        return Done()
-
-
-class Done:
-    """Of which nothing is told."""
-
-    def result(self) -> None:
-        """Somebody else does it."""
 
 
 def test_large_networks_pass_over_fewer_images_at_once() -> None:

@@ -6,7 +6,6 @@ import fcntl
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,7 @@ from galafed.runs.runner import Observer, resume, start
 from galafed.studies import base
 from galafed.studies.base import Cell, Study, studies
 from galafed.studies.fact_drops import listed
+from in_process import done_here
 
 
 def summary(last: float, rounds: int = 30) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 def without_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs of a study are done here: two processes of their own take longer to start than the runs do."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # a run sets it for its process
-    monkeypatch.setattr(sharing, "ProcessPoolExecutor", lambda jobs, mp_context: ThreadPoolExecutor(1))
+    monkeypatch.setattr(sharing, "shared_out", done_here)
 
 
 def carry_out(tmp_path: Path, **settings: Any) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -259,7 +260,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         complain(str(error))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        complain("interrupted; a run is saved up to its last whole round: go on with 'gala resume RUN'")
+        again = shlex.join(["gala", *arguments])
+        complain(f"interrupted; what was finished is kept, and the same command goes on where it was: {again}")
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output went away, as in `gala ls runs | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

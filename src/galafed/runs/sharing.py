@@ -5,18 +5,17 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import fcntl
-import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from galafed.config import Run, at_least
 from galafed.errors import GalafedError
 from galafed.report.words import duration
+from galafed.runs.workers import ProcessLostError, held_back, shared_out
 
 
 def carry_out(
@@ -31,7 +30,7 @@ def carry_out(
     """Do runs, each in its folder, `jobs` at a time; none is begun after `minutes` (0: all are).
 
     A run that another process works on is left to that process. Runs that a GPU has failed, for it was full or lost, go
-    on from their last checkpoints when the others are done, one at a time.
+    on from their last checkpoints when the others are done, one at a time. An interruption stops all of them.
     """
     at_least("jobs", jobs, 1)
     if not runs:
@@ -61,27 +60,26 @@ def _pass(
     started = time.monotonic()
     finished: set[str] = set()
     failed: dict[str, Exception] = {}
-    # Processes stay: some versions of Python hang when a pool replaces one that has done its share of tasks.
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        futures = {pool.submit(_do, run, work / run.run_name, deadline, dict(place), 1 / jobs): run for run in runs}
-        for future in as_completed(futures):
-            name = futures[future].run_name
-            try:
-                result = future.result()
-            except BrokenProcessPool:
-                raise GalafedError(
-                    f"the process of a run was killed (out of memory?); {len(finished)} runs were finished: start "
-                    "again with fewer --jobs"
-                ) from None
-            except (GalafedError, RuntimeError) as error:  # torch tells of a lost or full GPU by a RuntimeError
-                failed[name] = error
-                say(f"failed  {name}: {_first_line(error)}")
-                continue
-            if result is not None:
-                finished.add(name)
-                count = len(finished)
-                left = (time.monotonic() - started) / count * (len(runs) - count)
-                say(f"{count}/{len(runs)}  {name}  {result}  left {duration(left)}")
+    calls = [partial(_do, run, work / run.run_name, deadline, dict(place), 1 / jobs) for run in runs]
+    with contextlib.closing(shared_out(calls, jobs)) as answers:
+        try:
+            for number, answer in answers:
+                name = runs[number].run_name
+                if isinstance(answer, GalafedError | RuntimeError):  # torch tells so of a lost or full GPU
+                    failed[name] = answer
+                    say(f"failed  {name}: {_first_line(answer)}")
+                elif isinstance(answer, Exception):
+                    raise answer
+                elif answer is not None:
+                    finished.add(name)
+                    count = len(finished)
+                    left = (time.monotonic() - started) / count * (len(runs) - count)
+                    say(f"{count}/{len(runs)}  {name}  {answer}  left {duration(left)}")
+        except ProcessLostError:
+            raise GalafedError(
+                f"the process of a run was killed (out of memory?); {len(finished)} runs were finished: start "
+                "again with fewer --jobs"
+            ) from None
     return finished, failed
 
 
@@ -94,8 +92,9 @@ def _do(run: Run, folder: Path, deadline: float, place: Mapping[str, Any], share
     if time.time() > deadline:
         return None
     os.environ["OMP_NUM_THREADS"] = str(run.threads)
-    from galafed.runs.runner import resume, start  # needs torch
-    from galafed.stacking.memory import hold_to
+    with held_back():  # a library that is half imported may swallow an interruption
+        from galafed.runs.runner import resume, start  # needs torch
+        from galafed.stacking.memory import hold_to
 
     hold_to(share)
 

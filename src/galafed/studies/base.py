@@ -118,11 +118,11 @@ class Study(Reproducible):
         wanted = [cell for cell in self.chosen(cells, desk) if cell in missing]
         # Seed after seed, so that a study that is cut short has whole tables with fewer seeds.
         todo = sorted((cell.run for cell in wanted if not _done(work, cell)), key=lambda run: run.seed)
-        problem: GalafedError | None = None
+        problem: GalafedError | KeyboardInterrupt | None = None
         if not desk.table:
             try:
                 carry_out(todo, work, jobs=desk.jobs, minutes=desk.minutes, place=desk.place, say=desk.say)
-            except GalafedError as error:  # what the other runs have found is kept
+            except (GalafedError, KeyboardInterrupt) as error:  # what the other runs have found is kept
                 problem = error
         fresh: dict[str, archive.Summary] = {}
         for cell in missing:
