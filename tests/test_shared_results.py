@@ -17,7 +17,7 @@ import torch
 
 from galafed.config import Run, resolve
 from galafed.errors import DataError
-from galafed.reproduction import measurement
+from galafed.reproduction import measurement, together
 from galafed.reproduction.measurement import Measurement, Record, Unit
 from galafed.runs import archive
 from galafed.studies import base
@@ -95,7 +95,7 @@ def test_two_commands_that_end_together_lose_nothing_of_each_other(
         both_have_begun.wait(timeout=30)
         finish(runs, work)
 
-    monkeypatch.setattr(base, "carry_out", carry_out)
+    monkeypatch.setattr(together, "carry_out", carry_out)
     monkeypatch.setattr(archive, "write", slowly(archive.write))
     at_once(*(lambda seed=seed: reproduce(tmp_path, f"work {seed}", columns=[seed]) for seed in "01"))
     assert columns_found(tmp_path) == ([0, 1], "0 1", ["runs.jsonl", "table"])
@@ -113,7 +113,7 @@ def test_an_archive_that_was_damaged_meanwhile_is_told_and_nothing_is_lost(
         finish(runs, work)
         path.write_bytes(whole + b'{"seed": ')
 
-    monkeypatch.setattr(base, "carry_out", carry_out)
+    monkeypatch.setattr(together, "carry_out", carry_out)
     with pytest.raises(DataError, match="line 2"):
         reproduce(tmp_path)
     assert path.read_bytes() == whole + b'{"seed": '

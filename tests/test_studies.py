@@ -22,7 +22,7 @@ from galafed.errors import ConfigError, DataError, GalafedError
 from galafed.registry import unknown
 from galafed.report.accuracy_table import write_table
 from galafed.report.tables import checked_table
-from galafed.reproduction import checking, figure, published
+from galafed.reproduction import checking, figure, published, together
 from galafed.reproduction.figure import FigureStudy
 from galafed.reproduction.history import history_of
 from galafed.runs import archive, sharing
@@ -198,13 +198,13 @@ def test_no_jobs_are_refused(tmp_path: Path) -> None:
 def test_what_was_measured_is_kept_though_other_runs_failed(
     tmp_path: Path, tiny: None, without_processes: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = base.carry_out
+    whole = together.carry_out
 
     def one_fails(runs: Sequence[Run], work: Path, **rest: Any) -> None:
         whole(runs[:1], work, **rest)
         raise GalafedError("1 of 2 runs failed")
 
-    monkeypatch.setattr(base, "carry_out", one_fails)
+    monkeypatch.setattr(together, "carry_out", one_fails)
     with pytest.raises(GalafedError, match="1 of 2 runs failed"):
         carry_out(tmp_path)
     assert len(archive.read(tmp_path / "out" / "tiny")) == 1

@@ -39,11 +39,12 @@ def reproduce(
 ) -> None:
     """Run, or go on with, the runs of studies, and write their tables and pictures.
 
-    Several of these commands may share the folder of runs, for example one for the GPU and one for the processor's
-    cores: each run is done once. Runs whose summaries are in the study's runs.jsonl are not repeated.
+    Runs of several studies share one queue, and each is put down in the results as soon as it is done. Several of these
+    commands may share the folder of runs, for example one for the GPU and one for the processor's cores: each run is
+    done once. Runs whose summaries are in the study's runs.jsonl are not repeated.
 
     Args:
-        names: Which studies, one after the other; --list shows all.
+        names: Which studies; --list shows all.
         list_: Show the studies and how much of each was measured.
         all_: Every study that lacks anything; with --table, every study.
         summary: Write README.md, the state of all studies on one page, into the folder of results.
@@ -52,8 +53,8 @@ def reproduce(
         jobs: How many runs at a time.
         device: Where to run, if not where the study says.
         engine: What to run on, if not what the study says.
-        rows: Run these rows of the table only, for example FACT GALA; the table still shows all there is.
-        columns: Run these columns of the table only, for example mnistm svhn.
+        rows: Run these rows of the tables only, for example FACT GALA; a table still shows all there is.
+        columns: Run these columns of the tables only, for example mnistm svhn.
         check: Run what was measured once more with this seed, and tell how far that is off; results stay as they are.
         settings: A setting of the study, for example sources=[3,5]; may be repeated. Few studies have any.
         data: Where data files are looked up; wins over $GALAFED_DATA.
@@ -79,7 +80,7 @@ def reproduce(
     for name in names:
         base.studies.get(name)  # a slip is told before the work of the others
     if len(names) != 1:
-        _refuse_for_several(names, {"--rows": rows, "--columns": columns, "--set": settings, "--check": check})
+        _refuse_for_several(names, {"--set": settings, "--check": check})
     use_data(data)
     place = {key: value for key, value in (("device", device), ("engine", engine)) if value}
     chosen: dict[str, Any] = {}
@@ -103,12 +104,12 @@ def reproduce(
         console().print(checked_table(found, check))
         return
 
-    def one(name: str, left: float) -> Sequence[Path]:
-        return base.reproduce(name, settings=chosen, table=table, minutes=left, **where)
+    def together(some: Sequence[str], left: float) -> Sequence[Path]:
+        return base.reproduce(*some, settings=chosen, table=table, minutes=left, **where)
 
-    from galafed.reproduction.agenda import work_through
+    from galafed.reproduction.agenda import turns, work_through
 
-    for path in work_through(names, one, minutes=minutes, say=say):
+    for path in work_through(turns(names, out), together, minutes=minutes, say=say):
         say(f"wrote {path}")
 
 

@@ -10,7 +10,7 @@ from galafed.errors import ConfigError
 from galafed.runs import archive
 from galafed.runs.records import finished
 from galafed.runs.sharing import carry_out
-from galafed.studies.base import Cell, Desk, Reproducible, Study, measured_of
+from galafed.studies.base import Cell, Desk, Reproducible, Study, chosen, measured_of, refuse_unknown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,9 +40,10 @@ def check(study: Reproducible, seed: int, desk: Desk) -> list[Checked]:
     if not isinstance(study, Study):
         raise ConfigError(f"{study.name} is no table of runs: there is nothing that a seed would change")
     study.prepare(desk.out)
+    refuse_unknown([study], desk)
     cells = study.cells()
     found = archive.read(desk.out / study.name) | measured_of(study, cells, desk.out)
-    known = [cell for cell in study.chosen(cells, desk) if archive.recipe(cell.run) in found]
+    known = [cell for cell in chosen(cells, desk) if archive.recipe(cell.run) in found]
     if not known:
         raise ConfigError(
             f"nothing of that was measured yet, so there is nothing to check: gala reproduce {study.name}"

@@ -98,7 +98,7 @@ class Measurement(Reproducible):
         with one_at_a_time(folder):  # another command may have added pieces, or write its table now
             known = archived(folder)
             done = [known[key] for unit in units if (key := unit.recipe()) in known]
-            return [*self.write(folder, done, command=desk.command + where), folder / FILE]
+            return [*self.write(folder, done, command=self.command(desk) + where), folder / FILE]
 
     def _measured_on(self, known: Mapping[str, Record]) -> str:
         """The kind of device that more was measured on."""

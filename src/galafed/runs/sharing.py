@@ -26,23 +26,25 @@ def carry_out(
     minutes: float,
     place: Mapping[str, Any],
     say: Callable[[str], None],
+    finished: Callable[[Run], None] = lambda run: None,
 ) -> None:
     """Do runs, each in its folder, `jobs` at a time; none is begun after `minutes` (0: all are).
 
     A run that another process works on is left to that process. Runs that a GPU has failed, for it was full or lost, go
     on from their last checkpoints when the others are done, one at a time. An interruption stops all of them.
+    `finished` is told of each run as soon as it is done.
     """
     at_least("jobs", jobs, 1)
     if not runs:
         return
     work.mkdir(parents=True, exist_ok=True)
     deadline = time.time() + 60 * minutes if minutes else float("inf")
-    _, failed = _pass(runs, work, jobs, deadline, place, say)
+    _, failed = _pass(runs, work, jobs, deadline, place, say, finished)
     if again := [run for run in runs if isinstance(failed.get(run.run_name), RuntimeError)]:
         say(f"{len(again)} runs that the GPU has failed go on now, one at a time")
-        finished, still = _pass(again, work, 1, deadline, place, say)
+        done, still = _pass(again, work, 1, deadline, place, say, finished)
         # What there was no time to try again has failed all the same.
-        failed = {name: error for name, error in (failed | still).items() if name not in finished}
+        failed = {name: error for name, error in (failed | still).items() if name not in done}
     if failed:
         name, error = next(iter(failed.items()))
         raise GalafedError(f"{len(failed)} of {len(runs)} runs failed, the first: {name}: {_first_line(error)}")
@@ -55,10 +57,11 @@ def _pass(
     deadline: float,
     place: Mapping[str, Any],
     say: Callable[[str], None],
+    finished: Callable[[Run], None],
 ) -> tuple[set[str], dict[str, Exception]]:
     """Do runs `jobs` at a time; returns the names of those that were finished, and what failed, by name."""
     started = time.monotonic()
-    finished: set[str] = set()
+    done: set[str] = set()
     failed: dict[str, Exception] = {}
     calls = [partial(_do, run, work / run.run_name, deadline, dict(place), 1 / jobs) for run in runs]
     with contextlib.closing(shared_out(calls, jobs)) as answers:
@@ -71,16 +74,17 @@ def _pass(
                 elif isinstance(answer, Exception):
                     raise answer
                 elif answer is not None:
-                    finished.add(name)
-                    count = len(finished)
+                    done.add(name)
+                    finished(runs[number])
+                    count = len(done)
                     left = (time.monotonic() - started) / count * (len(runs) - count)
                     say(f"{count}/{len(runs)}  {name}  {answer}  left {duration(left)}")
         except ProcessLostError:
             raise GalafedError(
-                f"the process of a run was killed (out of memory?); {len(finished)} runs were finished: start "
+                f"the process of a run was killed (out of memory?); {len(done)} runs were finished: start "
                 "again with fewer --jobs"
             ) from None
-    return finished, failed
+    return done, failed
 
 
 def _first_line(error: Exception) -> str:

@@ -14,11 +14,9 @@ from typing import Any, ClassVar
 
 from galafed.benchmarks.base import NoSettings
 from galafed.config import Run
-from galafed.errors import ConfigError, GalafedError
+from galafed.errors import ConfigError
 from galafed.registry import Registry, unknown
 from galafed.runs import archive
-from galafed.runs.files import one_at_a_time
-from galafed.runs.sharing import carry_out
 from galafed.typed import build
 
 
@@ -36,8 +34,8 @@ class Desk:
     jobs: int
     place: Mapping[str, Any]
     say: Callable[[str], None]
-    command: str = ""
-    """The one that the table tells to type."""
+    settings: str = ""
+    """What was set of the study, as it is typed."""
     rows: Sequence[str] = ()
     columns: Sequence[str] = ()
     table: bool = False
@@ -57,6 +55,10 @@ class Reproducible(ABC):
     def of_data(self) -> str:
         """What must be known of its data, told on its page and on the page over all studies."""
         return ""
+
+    def command(self, desk: Desk) -> str:
+        """What its page tells to type."""
+        return f"gala reproduce {self.name}{desk.settings}"
 
     @abstractmethod
     def carry_out(self, desk: Desk) -> Sequence[Path]:
@@ -99,56 +101,11 @@ class Study(Reproducible):
     def prepare(self, out: Path) -> None:
         """Look up in the folder of results what has to be known before the runs are."""
 
-    def chosen(self, cells: Sequence[Cell], desk: Desk) -> list[Cell]:
-        """The cells of the rows and columns that are to be worked on: all of them where none are named."""
-        rows, columns = (tuple(dict.fromkeys(names)) for names in zip(*((c.row, c.column) for c in cells), strict=True))
-        for option, wanted, known in (("--rows", desk.rows, rows), ("--columns", desk.columns, columns)):
-            for name in wanted:
-                if name not in known:
-                    raise ConfigError(unknown(option, name, known))
-        return [c for c in cells if c.row in (desk.rows or rows) and c.column in (desk.columns or columns)]
-
     def carry_out(self, desk: Desk) -> Sequence[Path]:
         """Run what was not measured yet, several at a time, and put the summaries in the study's archive."""
-        self.prepare(desk.out)
-        cells, out, work = self.cells(), desk.out / self.name, desk.work
-        measured = archive.read(out) | measured_of(self, cells, desk.out)
-        missing = [cell for cell in cells if archive.recipe(cell.run) not in measured]
-        desk.say(f"{self.title}: {len(cells)} runs, {len(cells) - len(missing)} measured, {len(missing)} to do")
-        wanted = [cell for cell in self.chosen(cells, desk) if cell in missing]
-        # Seed after seed, so that a study that is cut short has whole tables with fewer seeds.
-        todo = sorted((cell.run for cell in wanted if not _done(work, cell)), key=lambda run: run.seed)
-        problem: GalafedError | KeyboardInterrupt | None = None
-        if not desk.table:
-            try:
-                carry_out(todo, work, jobs=desk.jobs, minutes=desk.minutes, place=desk.place, say=desk.say)
-            except (GalafedError, KeyboardInterrupt) as error:  # what the other runs have found is kept
-                problem = error
-        fresh: dict[str, archive.Summary] = {}
-        for cell in missing:
-            if _done(work, cell):
-                folder = work / cell.run.run_name
-                fresh[archive.recipe(cell.run)] = archive.of_run(folder, kept=self.keeps(folder))
-        done, written = self._put_down(desk, cells, fresh) if fresh or measured else (0, [])
-        if done < len(cells):
-            shows = "the table shows what there is" if done else "there is nothing to show yet"
-            desk.say(f"{len(cells) - done} runs are still missing; {shows}")
-        if problem is not None:
-            raise problem
-        return written
+        from galafed.reproduction.together import work_together  # which knows studies
 
-    def _put_down(
-        self, desk: Desk, cells: Sequence[Cell], fresh: Mapping[str, archive.Summary]
-    ) -> tuple[int, Sequence[Path]]:
-        """Add summaries to the archive and write the table of all there is; how many cells it has, and the files."""
-        out = desk.out / self.name
-        # Another command may have added to the archive since this one began; its table is not to be overtaken either.
-        with one_at_a_time(out):
-            own = archive.add(out, fresh)  # what another study has measured stays there
-            measured = measured_of(self, cells, desk.out) | own
-            done = [(cell, measured[key]) for cell in cells if (key := archive.recipe(cell.run)) in measured]
-            written = self.write(out, done, command=desk.command) if done else ()
-        return len(done), [*written, *([out / archive.FILE] if own else [])]
+        return work_together([self], desk)
 
     def progress(self, out: Path) -> tuple[int, int]:
         try:
@@ -159,12 +116,26 @@ class Study(Reproducible):
         return len(measured_of(self, cells, out)), len(cells)
 
 
+def chosen(cells: Sequence[Cell], desk: Desk) -> list[Cell]:
+    """Those of the rows and columns that are to be worked on: all of them where none are named."""
+    rows, columns = desk.rows, desk.columns
+    return [cell for cell in cells if (not rows or cell.row in rows) and (not columns or cell.column in columns)]
+
+
+def refuse_unknown(studies: Sequence[Study], desk: Desk) -> None:
+    """Rows and columns must be those of one of the studies."""
+    for option, wanted, key in (("--rows", desk.rows, "row"), ("--columns", desk.columns, "column")):
+        known = tuple(dict.fromkeys(getattr(cell, key) for study in studies for cell in study.cells() if wanted))
+        for name in wanted:
+            if name not in known:
+                raise ConfigError(unknown(option, name, known))
+
+
 studies: Registry[type[Reproducible]] = Registry("study", "galafed.studies")
 
 
 def reproduce(
-    name: str,
-    *,
+    *names: str,
     minutes: float,
     jobs: int,
     place: Mapping[str, Any],
@@ -176,25 +147,29 @@ def reproduce(
     columns: Sequence[str] = (),
     table: bool = False,
 ) -> Sequence[Path]:
-    """Do what a study lacks, `jobs` runs at a time, for at most `minutes`, then write its table."""
-    study = study_of(name, settings)
+    """Do what studies lack, `jobs` runs at a time, for at most `minutes`, then write their tables.
+
+    Several are studies of runs, which share a queue.
+    """
     chosen = [f"{key}={_as_given(value)}" for key, value in (settings or {}).items()]
-    told = "".join(f" --set {shlex.quote(assignment)}" for assignment in chosen)
-    command = f"gala reproduce {name}{told}"
-    return study.carry_out(
-        Desk(
-            out=out,
-            work=work,
-            minutes=minutes,
-            jobs=jobs,
-            place=place,
-            say=say,
-            command=command,
-            rows=rows,
-            columns=columns,
-            table=table,
-        )
+    desk = Desk(
+        out=out,
+        work=work,
+        minutes=minutes,
+        jobs=jobs,
+        place=place,
+        say=say,
+        settings="".join(f" --set {shlex.quote(assignment)}" for assignment in chosen),
+        rows=rows,
+        columns=columns,
+        table=table,
     )
+    found = [study_of(name, settings) for name in names]
+    if len(found) == 1:
+        return found[0].carry_out(desk)
+    from galafed.reproduction.together import work_together
+
+    return work_together([study for study in found if isinstance(study, Study)], desk)
 
 
 def study_of(name: str, settings: Mapping[str, Any] | None = None) -> Reproducible:
@@ -236,10 +211,6 @@ def progress(out: Path) -> list[dict[str, Any]]:
         measured, every = study.progress(out)
         rows.append({"name": name, "measured": measured, "runs": every, "title": study.title})
     return rows
-
-
-def _done(work: Path, cell: Cell) -> bool:
-    return (work / cell.run.run_name / "done").exists()
 
 
 def commit() -> str:

@@ -59,7 +59,7 @@ class SamplesStudy(Reproducible):
             desk.out / self.name,
             {
                 "table.json": as_json([each for found in records for each in _counted(found)]),
-                "table.md": self._page(records, benchmark, desk.command),
+                "table.md": self._page(records, benchmark, self.command(desk)),
                 "samples.png": contact_sheet(title, rows, benchmark.classes, 1),
             },
         )

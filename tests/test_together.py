@@ -1,0 +1,148 @@
+"""Several studies in one queue: each run once, put down as soon as it is done, and no study stops another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from galafed.config import Run, resolve
+from galafed.errors import ConfigError, DataError, GalafedError
+from galafed.reproduction import together
+from galafed.reproduction.agenda import turns
+from galafed.runs import archive, sharing
+from galafed.studies import base
+from galafed.studies.base import Cell, Study
+from in_process import done_here
+
+
+def run_of(seed: int) -> Run:
+    values = {"benchmark": "toy", "rounds": 1, "device": "cpu", "threads": 1, "algorithm": "source_only"}
+    return resolve({**values, "seed": seed})
+
+
+class Seeds(Study):
+    """A row for each seed."""
+
+    seeds: tuple[int, ...] = ()
+    title = "Seeds"
+
+    def cells(self) -> list[Cell]:
+        return [Cell(f"seed {seed}", "toy", run_of(seed)) for seed in self.seeds]
+
+    def write(self, folder: Path, done: Sequence[tuple[Cell, Mapping[str, Any]]], *, command: str) -> list[Path]:
+        (folder / "table").write_text(" ".join(cell.row for cell, _ in done) + f" by {command}")
+        return [folder / "table"]
+
+
+class Waiting(Seeds):
+    """Wants a result of the first before it knows its runs."""
+
+    def prepare(self, out: Path) -> None:
+        if not (out / "first" / "table").exists():
+            raise ConfigError("first of all the first")
+
+
+class Failing(Seeds):
+    """Cannot draw what it has."""
+
+    def write(self, folder: Path, done: Sequence[tuple[Cell, Mapping[str, Any]]], *, command: str) -> list[Path]:
+        raise DataError("no font")
+
+
+STUDIES: dict[str, type[Seeds]] = {
+    "first": type("First", (Seeds,), {"name": "first", "seeds": (0, 2)}),
+    "second": type("Second", (Seeds,), {"name": "second", "seeds": (1, 2, 3)}),
+    "waiting": type("Third", (Waiting,), {"name": "waiting", "seeds": (2,)}),
+    "failing": type("Fourth", (Failing,), {"name": "failing", "seeds": (0,)}),
+}
+
+
+@pytest.fixture(autouse=True)
+def _these_studies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base.studies, "get", STUDIES.__getitem__)
+    monkeypatch.setattr(base.studies, "names", lambda: tuple(STUDIES))
+    monkeypatch.setattr(sharing, "shared_out", done_here)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # a run sets it for its process
+
+
+def reproduce(tmp_path: Path, *names: str, **settings: Any) -> list[str]:
+    said: list[str] = []
+    values = {"minutes": 0, "jobs": 2, "place": {}, "out": tmp_path / "out", "work": tmp_path / "work"}
+    base.reproduce(*names, **{**values, "say": said.append, **settings})
+    return said
+
+
+def seeds_of(tmp_path: Path, name: str) -> list[int]:
+    return sorted(found["seed"] for found in archive.read(tmp_path / "out" / name).values())
+
+
+def test_studies_share_a_queue_and_a_run_that_two_need_is_made_once(tmp_path: Path) -> None:
+    said = reproduce(tmp_path, "first", "second")
+    assert said[:2] == ["Seeds: 2 runs, 0 measured, 2 to do", "Seeds: 3 runs, 0 measured, 3 to do"]
+    done = [line.split()[:2] for line in said[2:]]
+    assert done == [[f"{number}/4", run_of(number - 1).run_name] for number in (1, 2, 3, 4)]  # seed after seed
+    assert (seeds_of(tmp_path, "first"), seeds_of(tmp_path, "second")) == ([0, 2], [1, 3])
+    assert (tmp_path / "out/first/table").read_text() == "seed 0 seed 2 by gala reproduce first"
+    assert (tmp_path / "out/second/table").read_text() == "seed 1 seed 2 seed 3 by gala reproduce second"
+
+
+def test_rows_are_those_of_any_of_the_studies(tmp_path: Path) -> None:
+    reproduce(tmp_path, "first", "second", rows=["seed 0", "seed 3"])
+    assert (seeds_of(tmp_path, "first"), seeds_of(tmp_path, "second")) == ([0], [3])
+    with pytest.raises(ConfigError, match=r"--rows 'seed 9' is not known.*Accepted: seed 0, seed 2, seed 1, seed 3"):
+        reproduce(tmp_path, "first", "second", rows=["seed 9"])
+
+
+def test_a_run_is_put_down_as_soon_as_it_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+
+    def look(calls: Any, jobs: int) -> Any:
+        for answer in done_here(calls, jobs):
+            yield answer
+            found.append((seeds_of(tmp_path, "first"), (tmp_path / "out/first/table").exists()))
+
+    monkeypatch.setattr(sharing, "shared_out", look)
+    reproduce(tmp_path, "first")
+    assert found == [([0], False), ([0, 2], False)]
+
+
+def test_one_study_that_fails_stops_no_other_and_is_told(tmp_path: Path) -> None:
+    said: list[str] = []
+    with pytest.raises(DataError, match="no font"):
+        reproduce(tmp_path, "failing", "second", say=said.append)
+    assert "failing: no font" in said
+    assert (tmp_path / "out/second/table").exists()
+    assert seeds_of(tmp_path, "failing") == [0]
+    with pytest.raises(DataError, match="no font"):
+        reproduce(tmp_path, "failing")
+
+
+def test_what_is_done_is_kept_when_runs_fail_or_are_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = together.carry_out
+    for problem in (GalafedError("1 of 4 runs failed"), KeyboardInterrupt()):
+
+        def only_the_first(runs: Sequence[Run], work: Path, problem: BaseException = problem, **rest: Any) -> None:
+            whole(runs[:1], work, **rest)
+            raise problem
+
+        monkeypatch.setattr(together, "carry_out", only_the_first)
+        with pytest.raises(type(problem)):
+            reproduce(tmp_path, "first", "second")
+    assert (tmp_path / "out/first/table").read_text().startswith("seed 0 by")
+    assert (tmp_path / "out/second/table").read_text().startswith("seed 1 by")
+
+
+def test_what_waits_for_another_study_comes_after_it(tmp_path: Path) -> None:
+    found = []
+    for names in turns(("waiting", "second", "first"), tmp_path / "out"):
+        found.append(list(names))
+        reproduce(tmp_path, *names)
+    assert found == [["second", "first"], ["waiting"]]
+    assert list(turns(("waiting", "first"), tmp_path / "out")) == [["waiting", "first"]]
+    assert seeds_of(tmp_path, "waiting") == []  # its run was the second study's
+    assert (tmp_path / "out/waiting/table").read_text().startswith("seed 2")
