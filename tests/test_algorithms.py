@@ -171,7 +171,7 @@ def assert_sound(played: Played) -> None:
     for outcome, evaluation, totals in zip(played.outcomes, played.evaluations, played.bytes, strict=True):
         assert math.isfinite(outcome.loss)
         assert outcome.discrepancy is None or 0 <= outcome.discrepancy <= 2
-        assert all(math.isfinite(value) for value in dataclasses.astuple(evaluation))
+        assert np.isfinite(np.hstack(dataclasses.astuple(evaluation))).all()
         assert 0 <= evaluation.accuracy <= 1
         assert not outcome.relevance or sum(outcome.relevance.values()) == pytest.approx(1)
         assert all(w >= 0 for w in outcome.relevance.values())

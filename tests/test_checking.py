@@ -54,3 +54,12 @@ def test_a_check_tells_how_many_cells_it_did_not_get_to(
     told = capsys.readouterr().out
     assert "1 of 2 cells were not run: another command works on them; the same command goes on with them" in told
     assert "0 of 1 within 1 point" in told
+
+
+def test_a_check_wants_another_seed_and_to_measure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(tmp_path, "--check", "0") == 2
+    assert "--check 0: that seed is among those measured; give one that is not" in " ".join(
+        capsys.readouterr().err.split()
+    )
+    assert check(tmp_path, "--table") == 2
+    assert "--table measures nothing, and --check measures" in capsys.readouterr().err

@@ -536,7 +536,7 @@ def data(run: Run) -> tuple[str, str]:
     return run.benchmark_settings.syn, run.benchmark_settings.usps
 
 
-@pytest.mark.parametrize(("study", "benchmark"), [("digit-five-first", "digit-five"), ("digit-18", "digit-18")])
+@pytest.mark.parametrize(("study", "benchmark"), [("digit-five-first", "digit-five"), ("digit-18-first", "digit-18")])
 def test_runs_that_do_not_tell_of_their_digits_have_those_of_then_and_keep_their_names(
     study: str, benchmark: str
 ) -> None:

@@ -114,12 +114,14 @@ def test_what_is_said_of_fact_and_gala_on_svhn() -> None:
     assert (int(cell("similarity", "syn", "svhn")[0]), round(max(others))) == (86, 24)
     said("digit-five", "GALA", "the same SVHN and another SYN, GALA has 0.4 more")
     assert round(cell(FIRST, "GALA", "svhn")[0] - cell("digit-five", "GALA", "svhn")[0], 1) == 0.4
-    said("digit-five", "GALA", "it gains 0.6, while the two groups differ as before (by 0.31 and 0.30, on other")
+    said("digit-five", "GALA", "it gains 0.6, while the two groups differ as before (by 0.31 and 0.30")
+    said("digit-five", "GALA", "on other targets by at most 0.18 and 0.16")
     every = runs("digit-five", "gala")
     ours = [run["kept"] for run in every if run["target"] == "svhn"]
     assert round(fmean(100 * (kept["accuracy"][-1] - kept["accuracy"][59]) for kept in ours), 1) == 0.6
     assert [round(fmean(kept["discrepancy"][k] for kept in ours), 2) for k in (59, -1)] == [0.31, 0.30]
-    assert max(run["kept"]["discrepancy"][-1] for run in every if run["target"] != "svhn") < 0.17
+    others = [run["kept"]["discrepancy"] for run in every if run["target"] != "svhn"]
+    assert [f"{max(found[k] for found in others):.2f}" for k in (59, -1)] == ["0.18", "0.16"]
 
 
 def test_what_is_said_of_gala_on_usps_and_other_targets() -> None:
@@ -272,7 +274,9 @@ def test_what_is_said_of_digit_18() -> None:
     assert min(shares.values()) >= 0.8
     said("digit-18", "GALA", "there the oracle is above the paper's by more than GALA is")
     assert all(above("oracle", target) > above("GALA", target) > 1 for target in ("synm", "uspsm"))
-    said("digit-18", "GALA", "GALA has 95.1 on average (95.0)")
+    said("digit-18", "GALA", "GALA has 95.1 on average (95.0), without USPSM too 95.0 (95.4)")
+    some = [cell("digit-18", "GALA", t) for t in published.DIGIT_18["GALA"] if t not in ("syn", "synm", "uspsm")]
+    assert [f"{fmean(values):.1f}" for values in zip(*some, strict=True)] == ["95.0", "95.4"]
     others = [
         cell("digit-18", "GALA", target) for target in published.DIGIT_18["GALA"] if target not in ("syn", "synm")
     ]
@@ -376,13 +380,13 @@ def test_what_chose_fixed_statistics_on_photographs_and_what_did_not() -> None:
 def test_what_lacks_on_caltech() -> None:
     plain = cell("office-caltech10", "source-only", "caltech")[0]
     for row, algorithm in (("FACT", "fact"), ("GALA", "gala")):
-        said("office-caltech10", row, "source-only has 93.0 here and 93.7 in SHOT's paper", "explains 0.7 points")
-        assert [round(plain, 1), round(93.7 - plain, 1)] == [93.0, 0.7]
-        said("office-caltech10", row, "it gains half a point there, 2.5 in SHOT's paper")
-        assert 0.2 < cell("office-caltech10", row, "caltech")[0] - plain < 0.6
+        said("office-caltech10", row, "source-only has 93.0 here and 93.7 in SHOT's paper")
+        assert round(plain, 1) == 93.0
+        said("office-caltech10", row, "Adaptation gains 0.4 points here and 2.5 there")
+        assert round(cell("office-caltech10", row, "caltech")[0] - plain, 1) == 0.4
         assert round(published.OFFICE_CALTECH10["SHOT"]["caltech"] - 93.7, 1) == 2.5
         said("office-caltech10", row, "GALA has more on Caltech the higher that rate is")
-        said("office-caltech10", row, "Accuracy is as good as still after ten rounds")
+        said("office-caltech10", row, "Accuracy hardly changes after ten rounds")
         for run in runs("office-caltech10", algorithm, "caltech"):
             assert abs(run["kept"]["accuracy"][-1] - run["kept"]["accuracy"][9]) < 0.008
         said("office-caltech10", row, "1123 images have a standard error of 0.8")

@@ -225,14 +225,14 @@ def test_a_setting_added_later_does_not_orphan_what_was_measured(tmp_path: Path)
     assert archive.recipe(resolve({"benchmark": "toy", "seed": 3, "precision": "float64"})) not in found
 
 
-def test_the_history_tells_how_often_each_class_is_predicted(tmp_path: Path) -> None:
+def test_the_history_tells_the_mean_probability_of_each_class(tmp_path: Path) -> None:
     start(resolve({"benchmark": "toy", "rounds": 3, "evaluate_every": 2}), tmp_path / "run")
     lines = metrics(tmp_path / "run")
-    assert [line["predicted"] is None for line in lines] == [True, False, False]
-    shares = history_of(tmp_path / "run")["predicted"]
-    assert shares == pytest.approx(lines[-1]["predicted"], abs=1e-5)
+    assert [line["mean_prediction"] is None for line in lines] == [True, False, False]
+    shares = history_of(tmp_path / "run")["mean_prediction"]
+    assert shares == pytest.approx(lines[-1]["mean_prediction"], abs=1e-5)
     assert sum(shares) == pytest.approx(1, abs=1e-4)
-    evenness = -sum(share * math.log(share) for share in lines[-1]["predicted"])
+    evenness = -sum(share * math.log(share) for share in lines[-1]["mean_prediction"])
     assert evenness == pytest.approx(lines[-1]["information"] + lines[-1]["entropy"], abs=1e-6)
 
 
@@ -548,7 +548,7 @@ def test_what_the_paper_says_of_photographs_is_held_against_the_numbers() -> Non
     assert "webcam no more than another" in dslr
     assert place.endswith(f"place 2 of 6 measured ({others}, KD3A 92.0, FACT 94.0, GALA 93.0).")
     near = _claims("office-caltech10", lambda row, column: 0.939 if row == "GALA" else found.get(row, 0.5))[2]
-    assert near.endswith("; FACT within 0.2 points of it, less than seeds differ by.")
+    assert near.endswith("; too close to call, within 0.2 points: FACT.")
     last = _claims("office-caltech10", lambda row, column: 0.91 if row == "GALA" else found.get(row, 0.5))[2]
     assert "place 3 of 6 measured" in last
     assert gained == "Ours: GALA gains +3.0 points on average over source-only, +5.0 in the paper."

@@ -13,6 +13,7 @@ from galafed.errors import ConfigError, DataError, GalafedError
 from galafed.reproduction import together
 from galafed.reproduction.agenda import turns
 from galafed.runs import archive, sharing
+from galafed.runs.workers import CallError, ProcessLostError
 from galafed.studies import base
 from galafed.studies.base import Cell, Study
 from in_process import done_here
@@ -146,3 +147,51 @@ def test_what_waits_for_another_study_comes_after_it(tmp_path: Path) -> None:
     assert list(turns(("waiting", "first"), tmp_path / "out")) == [["waiting", "first"]]
     assert seeds_of(tmp_path, "waiting") == []  # its run was the second study's
     assert (tmp_path / "out/waiting/table").read_text().startswith("seed 2")
+
+
+def test_a_run_that_cannot_be_read_back_keeps_no_other_from_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def spoiled(calls: Any, jobs: int) -> Any:
+        for number, answer in done_here(calls, jobs):
+            if number == 0:
+                (tmp_path / "work" / run_of(0).run_name / "summary.json").write_text("{")
+            yield number, answer
+
+    monkeypatch.setattr(sharing, "shared_out", spoiled)
+    said: list[str] = []
+    with pytest.raises(DataError, match=r"summary\.json cannot be read"):
+        reproduce(tmp_path, "first", say=said.append)
+    assert seeds_of(tmp_path, "first") == [2]
+    assert (tmp_path / "out/first/table").read_text().startswith("seed 2 by")
+    assert f"wrote {tmp_path / 'out/first/table'}" in said  # also where it does not end well
+
+
+def test_a_run_that_fails_in_a_way_nobody_thought_of_stops_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def odd(calls: Any, jobs: int) -> Any:
+        for number, answer in done_here(calls[1:], jobs):
+            yield number + 1, answer
+        yield 0, CallError("KeyError: 'loss'")
+
+    monkeypatch.setattr(sharing, "shared_out", odd)
+    with pytest.raises(GalafedError, match=r"1 of 2 runs failed, the first: .*-s0-.*: KeyError: 'loss'"):
+        reproduce(tmp_path, "first")
+    assert (tmp_path / "out/first/table").read_text().startswith("seed 2 by")
+
+
+def test_runs_whose_process_was_killed_go_on_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs_of = []
+
+    def full(calls: Any, jobs: int) -> Any:
+        jobs_of.append(jobs)
+        if jobs == 1:
+            return done_here(calls, jobs)
+        return ((number, ProcessLostError("killed")) for number, _ in enumerate(calls))
+
+    monkeypatch.setattr(sharing, "shared_out", full)
+    said = reproduce(tmp_path, "first")
+    assert jobs_of == [2, 1]
+    assert "2 runs that the GPU or memory has failed go on now, one at a time" in said
+    assert seeds_of(tmp_path, "first") == [0, 2]

@@ -77,6 +77,9 @@ def reproduce(
         from galafed.reproduction.agenda import lacking
 
         names = tuple(base.studies.names() if table else lacking(out))
+        if not names:
+            console().print("every study is whole: there is nothing to do")
+            return
     for name in names:
         base.studies.get(name)  # a slip is told before the work of the others
     if len(names) != 1:
@@ -97,6 +100,8 @@ def reproduce(
         "say": say,
     }
     if check is not None:
+        if table:
+            raise ConfigError("--table measures nothing, and --check measures: give one of them")
         from galafed.report.tables import checked_table
         from galafed.reproduction import checking
 

@@ -44,6 +44,8 @@ def check(study: Reproducible, seed: int, desk: Desk) -> list[Checked]:
     cells = study.cells()
     found = archive.read(desk.out / study.name) | measured_of(study, cells, desk.out)
     known = [cell for cell in chosen(cells, desk) if archive.recipe(cell.run) in found]
+    if seed in {cell.run.seed for cell in known}:
+        raise ConfigError(f"--check {seed}: that seed is among those measured; give one that is not")
     if not known:
         raise ConfigError(
             f"nothing of that was measured yet, so there is nothing to check: gala reproduce {study.name}"

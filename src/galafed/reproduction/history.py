@@ -1,6 +1,6 @@
 """What figures need of a run: accuracy, label-free criteria, relevance and FACT's pairs, round by round.
 
-Of the last round also how often each class is predicted.
+Of the last round also the mean probability of each class.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def history_of(folder: Path) -> dict[str, Any]:
             for source in sorted({source for line in lines for source in line["relevance"]})
         },
     }
-    if lines and lines[-1].get("predicted"):  # runs of old have none
-        kept["predicted"] = [_short(share) for share in lines[-1]["predicted"]]
+    if lines and lines[-1].get("mean_prediction"):  # runs of old have none
+        kept["mean_prediction"] = [_short(share) for share in lines[-1]["mean_prediction"]]
     if all("pair" in line for line in lines):  # FACT: the relevance tells no more than who took part
         kept["pair"] = [line["pair"] for line in lines]
         del kept["relevance"]

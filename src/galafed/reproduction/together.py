@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from galafed.config import Run
 from galafed.errors import GalafedError
@@ -15,7 +14,6 @@ from galafed.runs.files import one_at_a_time
 from galafed.runs.sharing import carry_out
 from galafed.studies.base import Cell, Desk, Study, chosen, measured_of, refuse_unknown
 
-T = TypeVar("T")
 Problem = GalafedError | KeyboardInterrupt
 
 
@@ -28,6 +26,8 @@ class Share:
         self.cells = study.cells()
         measured = self.measured()
         self.missing = [cell for cell in self.cells if archive.recipe(cell.run) not in measured]
+        self.unreadable: GalafedError | None = None
+        self.written: list[Path] = []
         known = len(self.cells) - len(self.missing)
         desk.say(f"{study.title}: {len(self.cells)} runs, {known} measured, {len(self.missing)} to do")
 
@@ -43,25 +43,33 @@ class Share:
         """Put what was finished by now into the archive; what another study has measured stays there."""
         measured = self.measured()
         done = {archive.recipe(cell.run): cell.run for cell in self.missing if self._is_done(cell)}
-        folders = {key: self.desk.work / run.run_name for key, run in done.items() if key not in measured}
-        fresh = {key: archive.of_run(folder, kept=self.study.keeps(folder)) for key, folder in folders.items()}
+        fresh: dict[str, archive.Summary] = {}
+        for key, run in done.items():
+            folder = self.desk.work / run.run_name
+            try:
+                if key not in measured:
+                    fresh[key] = archive.of_run(folder, kept=self.study.keeps(folder))
+            except GalafedError as error:  # of this run alone; raised when the others are in the table
+                self.unreadable = error
         if fresh:
             with one_at_a_time(self.folder):  # another command may have added to it since
                 archive.add(self.folder, fresh)
 
-    def put_down(self) -> Sequence[Path]:
-        """Write the table of all there is; returns the files."""
+    def put_down(self) -> None:
+        """Write the table of all there is, and tell which files these are."""
         self.keep()
         if not self._measured_cells():
             self.desk.say(f"{len(self.cells)} runs are still missing; there is nothing to show yet")
-            return []
-        with one_at_a_time(self.folder):  # a table of fewer runs is not to overtake this one
-            done = self._measured_cells()
-            written = self.study.write(self.folder, done, command=self.study.command(self.desk))
-        if lacking := len(self.cells) - len(done):
-            self.desk.say(f"{lacking} runs are still missing; the table shows what there is")
-        own = self.folder / archive.FILE
-        return [*written, *([own] if own.exists() else [])]
+        else:
+            with one_at_a_time(self.folder):  # a table of fewer runs is not to overtake this one
+                done = self._measured_cells()
+                self.written += self.study.write(self.folder, done, command=self.study.command(self.desk))
+            if lacking := len(self.cells) - len(done):
+                self.desk.say(f"{lacking} runs are still missing; the table shows what there is")
+        if (own := self.folder / archive.FILE).exists():
+            self.written.append(own)
+        if self.unreadable is not None:
+            raise self.unreadable
 
     def _measured_cells(self) -> list[tuple[Cell, archive.Summary]]:
         measured = self.measured()
@@ -77,26 +85,35 @@ def work_together(studies: Sequence[Study], desk: Desk) -> Sequence[Path]:
     A study that fails does not stop the others: it is told, and its error raised after them.
     """
     refuse_unknown(studies, desk)
+    shares: list[Share] = []
     problems: list[Problem] = []
-
-    def unless_it_fails(study: Study, step: Callable[[], T]) -> Iterator[T]:
+    for study in studies:
         try:
-            yield step()
+            shares.append(Share(study, desk))
         except GalafedError as error:
-            if len(studies) > 1:
-                desk.say(f"{study.name}: {error}")
-            problems.append(error)
-
-    shares = [share for study in studies for share in unless_it_fails(study, partial(Share, study, desk))]
+            problems.append(_told(study, error, studies, desk))
     try:
         if not desk.table:
             _run(shares, desk)
     except (GalafedError, KeyboardInterrupt) as error:  # what the other runs have found is kept
         problems.insert(0, error)
-    written = [path for share in shares for files in unless_it_fails(share.study, share.put_down) for path in files]
+    for share in shares:
+        try:
+            share.put_down()
+        except GalafedError as error:
+            problems.append(_told(share.study, error, studies, desk))
+    written = [path for share in shares for path in share.written]
     if problems:
+        for path in written:
+            desk.say(f"wrote {path}")
         raise problems[0]
     return written
+
+
+def _told(study: Study, error: GalafedError, studies: Sequence[Study], desk: Desk) -> GalafedError:
+    if len(studies) > 1:  # of a single one it is told by whoever catches it
+        desk.say(f"{study.name}: {error}")
+    return error
 
 
 def _run(shares: Sequence[Share], desk: Desk) -> None:
@@ -108,7 +125,9 @@ def _run(shares: Sequence[Share], desk: Desk) -> None:
                 with contextlib.suppress(GalafedError):  # told in the end, when it is tried again: the others go on
                     share.keep()
 
-    runs = {run.run_name: run for share in shares for run in share.todo()}
+    # What another study will find in the archive, by its recipe, is not made for it again.
+    wanted = {(archive.recipe(run), share.study.kept_by()): run for share in shares for run in share.todo()}
+    runs = {run.run_name: run for run in wanted.values()}
     # Seed after seed, so that studies that are cut short have whole tables with fewer seeds.
     todo = sorted(runs.values(), key=lambda run: run.seed)
     where: dict[str, Any] = {"jobs": desk.jobs, "minutes": desk.minutes, "place": desk.place, "say": desk.say}

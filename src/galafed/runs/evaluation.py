@@ -25,8 +25,8 @@ class Evaluation:
     """Mean entropy of the predictions, in nats."""
     information: float
     """Entropy of the mean prediction minus the mean entropy: high when predictions are sure and varied."""
-    predicted: list[float]
-    """The mean prediction [C]: how often each class is seen; a class that is taken for another lacks there."""
+    mean_prediction: list[float]
+    """The mean probability of each class [C]; a class that is taken for another is rare there."""
 
 
 class Evaluator:
@@ -50,5 +50,5 @@ class Evaluator:
             accuracy=float(tested["correct"] / tested["images"]) if tested["images"] else None,
             entropy=entropy,
             information=float(torch.special.entr(mean).sum()) - entropy,
-            predicted=mean.tolist(),
+            mean_prediction=mean.tolist(),
         )

@@ -30,9 +30,9 @@ def carry_out(
 ) -> None:
     """Do runs, each in its folder, `jobs` at a time; none is begun after `minutes` (0: all are).
 
-    A run that another process works on is left to that process. Runs that a GPU has failed, for it was full or lost, go
-    on from their last checkpoints when the others are done, one at a time. An interruption stops all of them.
-    `finished` is told of each run as soon as it is done.
+    A run that another process works on is left to that process. A run that fails stops no other; those that lacked
+    memory or lost their GPU go on from their last checkpoints when the others are done, one at a time. An interruption
+    stops all of them. `finished` is told of each run as soon as it is done.
     """
     at_least("jobs", jobs, 1)
     if not runs:
@@ -40,14 +40,15 @@ def carry_out(
     work.mkdir(parents=True, exist_ok=True)
     deadline = time.time() + 60 * minutes if minutes else float("inf")
     _, failed = _pass(runs, work, jobs, deadline, place, say, finished)
-    if again := [run for run in runs if isinstance(failed.get(run.run_name), RuntimeError)]:
-        say(f"{len(again)} runs that the GPU has failed go on now, one at a time")
+    if again := [run for run in runs if isinstance(failed.get(run.run_name), RuntimeError | ProcessLostError)]:
+        say(f"{len(again)} runs that the GPU or memory has failed go on now, one at a time")
         done, still = _pass(again, work, 1, deadline, place, say, finished)
         # What there was no time to try again has failed all the same.
         failed = {name: error for name, error in (failed | still).items() if name not in done}
     if failed:
         name, error = next(iter(failed.items()))
-        raise GalafedError(f"{len(failed)} of {len(runs)} runs failed, the first: {name}: {_first_line(error)}")
+        words = f"{len(failed)} of {len(runs)} runs failed, the first: {name}: {_first_line(error)}"
+        raise GalafedError(words) from error
 
 
 def _pass(
@@ -65,25 +66,17 @@ def _pass(
     failed: dict[str, Exception] = {}
     calls = [partial(_do, run, work / run.run_name, deadline, dict(place), 1 / jobs) for run in runs]
     with contextlib.closing(shared_out(calls, jobs)) as answers:
-        try:
-            for number, answer in answers:
-                name = runs[number].run_name
-                if isinstance(answer, GalafedError | RuntimeError):  # torch tells so of a lost or full GPU
-                    failed[name] = answer
-                    say(f"failed  {name}: {_first_line(answer)}")
-                elif isinstance(answer, Exception):
-                    raise answer
-                elif answer is not None:
-                    done.add(name)
-                    finished(runs[number])
-                    count = len(done)
-                    left = (time.monotonic() - started) / count * (len(runs) - count)
-                    say(f"{count}/{len(runs)}  {name}  {answer}  left {duration(left)}")
-        except ProcessLostError:
-            raise GalafedError(
-                f"the process of a run was killed (out of memory?); {len(done)} runs were finished: start "
-                "again with fewer --jobs"
-            ) from None
+        for number, answer in answers:
+            name = runs[number].run_name
+            if isinstance(answer, Exception):
+                failed[name] = answer
+                say(f"failed  {name}: {_first_line(answer)}")
+            elif answer is not None:
+                done.add(name)
+                finished(runs[number])
+                count = len(done)
+                left = (time.monotonic() - started) / count * (len(runs) - count)
+                say(f"{count}/{len(runs)}  {name}  {answer}  left {duration(left)}")
     return done, failed
 
 

@@ -20,6 +20,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
+from galafed.errors import GalafedError
+
 T = TypeVar("T")
 
 INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM)
@@ -33,15 +35,27 @@ class ProcessLostError(Exception):
     """A process has ended in the middle of a call, killed by somebody else."""
 
 
+class CallError(Exception):
+    """What a call has raised, by name and text: not every exception can be sent from a process to another."""
+
+
 def shared_out(calls: Sequence[Callable[[], T]], jobs: int) -> Generator[tuple[int, T | Exception], None, None]:
     """Do calls, `jobs` at a time; of each, when it is done, its number and what it returned or raised.
 
-    Whoever leaves early closes this, and the calls that are being done stop.
+    A process whose call has raised something is not used again: it may have lost its GPU for good. Whoever leaves early
+    closes this, and the calls that are being done stop.
     """
     waiting = list(enumerate(calls))[::-1]
     processes: list[BaseProcess] = []
     lines: list[Connection] = []
     busy: dict[Connection, int] = {}
+
+    def begin() -> Connection:
+        with held_back():
+            line, process = _started()
+            lines.append(line)
+            processes.append(process)
+        return line
 
     def give(line: Connection) -> None:
         number, call = waiting.pop()
@@ -52,11 +66,8 @@ def shared_out(calls: Sequence[Callable[[], T]], jobs: int) -> Generator[tuple[i
     with _one_interruption(processes) as interruption:
         try:
             resource_tracker.ensure_running()  # the first process would start it, which lets signals through again
-            with held_back():
-                for _ in range(min(jobs, len(calls))):
-                    line, process = _started()
-                    lines.append(line)
-                    processes.append(process)
+            for _ in range(min(jobs, len(calls))):
+                begin()
             for line in lines:
                 give(line)
             while busy:
@@ -65,8 +76,12 @@ def shared_out(calls: Sequence[Callable[[], T]], jobs: int) -> Generator[tuple[i
                     number, answer = busy.pop(line), _received(line)
                     if isinstance(answer, KeyboardInterrupt):
                         raise answer
+                    spent = isinstance(answer, Exception)
+                    if spent:
+                        lines.remove(line)
+                        line.close()  # which ends its process
                     if waiting:
-                        give(line)
+                        give(begin() if spent else line)
                     yield number, answer
         finally:
             interruption.stopping = True
@@ -90,7 +105,7 @@ def _received(line: Connection) -> Any:
     try:
         return line.recv()
     except (EOFError, ConnectionError):
-        raise ProcessLostError from None
+        return ProcessLostError("its process was killed (out of memory?); fewer --jobs take less")
 
 
 def _end(processes: Sequence[BaseProcess]) -> None:
@@ -180,9 +195,18 @@ class _Worker:
             except KeyboardInterrupt as interrupted:
                 answer = interrupted
             except Exception as error:
-                error.add_note(traceback.format_exc())  # it is raised, if at all, in another process
-                answer = error
+                answer = _sendable(error)
             line.send(answer)
+
+
+def _sendable(error: Exception) -> Exception:
+    """The same or one that says the same, with a note where it came from: it is raised, if at all, elsewhere."""
+    if isinstance(error, RuntimeError):  # torch has kinds of it that tell of a lost or full GPU
+        told: Exception = RuntimeError(str(error))
+    else:
+        told = error if isinstance(error, GalafedError) else CallError(f"{type(error).__name__}: {error}")
+    told.add_note(traceback.format_exc())
+    return told
 
 
 def _serve(line: Connection) -> None:

@@ -149,7 +149,7 @@ def reproduce(
 ) -> Sequence[Path]:
     """Do what studies lack, `jobs` runs at a time, for at most `minutes`, then write their tables.
 
-    Several are studies of runs, which share a queue.
+    Studies of runs share a queue; others are measured before, one after the other.
     """
     chosen = [f"{key}={_as_given(value)}" for key, value in (settings or {}).items()]
     desk = Desk(
@@ -165,11 +165,13 @@ def reproduce(
         table=table,
     )
     found = [study_of(name, settings) for name in names]
-    if len(found) == 1:
-        return found[0].carry_out(desk)
-    from galafed.reproduction.together import work_together
+    of_runs = [study for study in found if isinstance(study, Study)]
+    written = [path for study in found if not isinstance(study, Study) for path in study.carry_out(desk)]
+    if of_runs:
+        from galafed.reproduction.together import work_together  # which knows studies
 
-    return work_together([study for study in found if isinstance(study, Study)], desk)
+        written += work_together(of_runs, desk)
+    return written
 
 
 def study_of(name: str, settings: Mapping[str, Any] | None = None) -> Reproducible:

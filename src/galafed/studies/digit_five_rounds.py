@@ -28,7 +28,7 @@ class DigitFiveRoundsStudy(DigitFiveStudy):
     about: ClassVar[str] = (
         "The target is named on top; the four other domains are the sources. All is as in the study `digit-five` but "
         "for the rounds; the learning rate falls over all rounds of a run, however many they are. Rows of 100 rounds "
-        "are the first seed of that study."
+        "are the first seed of that study; those of 250 stand here as soon as they are measured."
     )
     published: ClassVar[published.Table] = {
         row_of(system, rounds): published.DIGIT_FIVE[system] for system in SYSTEMS for rounds in ROUNDS
