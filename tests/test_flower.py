@@ -142,6 +142,7 @@ def test_a_large_message_goes_there_and_back_whole(running: Running) -> None:
         relay.close()
 
 
+@pytest.mark.slow
 def test_a_killed_node_is_named_and_a_new_one_takes_part_again(running: Running, tmp_path: Path) -> None:
     settings = {"engine": "flower", "federation": str(running.folder.path), "timeout": 15.0, "seed": 1}
     running.kill("type")

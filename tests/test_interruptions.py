@@ -103,7 +103,7 @@ def terminate_twice(command: Command) -> None:
     os.killpg(command.process.pid, signal.SIGTERM)
 
 
-@pytest.mark.parametrize(("end", "jobs"), [(interrupt, 1), (interrupt, 2), (terminate, 2), (terminate_twice, 1)])
+@pytest.mark.parametrize(("end", "jobs"), [(interrupt, 1), (terminate, 2), (terminate_twice, 1)])
 def test_one_interruption_ends_it_and_what_was_finished_is_kept(
     end: Callable[[Command], None], jobs: int, start: Callable[[int], Command], tmp_path: Path
 ) -> None:
