@@ -10,6 +10,7 @@ import shutil
 import weakref
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -33,9 +34,10 @@ from galafed.networks.efficientnet_lite0 import InvertedBottleneck
 from galafed.networks.layers import FixedBatchNorm2d
 from galafed.networks.residual import Bottleneck
 from galafed.runs.assembly import pooled
+from galafed.runs.garbage import put_off
 from galafed.runs.runner import resume, start
 from galafed.runs.seeding import seed_for, seeds_for
-from galafed.stacking import fitting
+from galafed.stacking import fitting, graphs
 from galafed.stacking.fitting import ALIKE, Member, Workspace
 from galafed.stacking.graphs import Recorded
 from galafed.stacking.lane import Lane
@@ -100,6 +102,7 @@ def play(
         model = outcome.model
         outcomes.append(outcome)
         assert not federation.failures
+    federation.close()
     return model, outcomes
 
 
@@ -386,13 +389,31 @@ def test_what_is_let_go_is_freed_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
         for _ in range(10):
             workspace.fit(two_optimisers(steps=(dataclasses.replace(step, loss=partial(loss_of_classes)),)), [member])
         assert sum(lane() is not None for lane in made) == 2 * ALIKE  # whole batches, and the last one
-        for team in workspace._teams.values():
-            team.close()
-        workspace._teams.clear()
-        del team
+        workspace.close()
         assert not any(lane() for lane in made)
     finally:
         gc.enable()
+
+
+def test_a_run_that_ended_leaves_nothing_to_the_garbage_collector(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = list[weakref.ref[Lane]]()
+    monkeypatch.setattr(fitting, "Lane", lambda *a, **k: made.append(weakref.ref(lane := Lane(*a, **k))) or lane)
+    with put_off():
+        play("stacked", "gala")
+        assert made
+        assert not any(lane() for lane in made)
+
+
+def test_no_garbage_is_collected_while_steps_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", object)
+    monkeypatch.setattr(torch.cuda, "graph", lambda graph, **given: nullcontext())
+    monkeypatch.setattr(graphs, "foreground", lambda device: None)
+    monkeypatch.setattr(graphs, "shared_memory", lambda: None)
+    seen = list[bool]()
+    steps = Recorded(lambda: seen.append(gc.isenabled()), lambda: None, torch.device("cpu"), records=True, brief=False)
+    steps._record(2)
+    assert seen == [False, False]
+    assert gc.isenabled()
 
 
 @pytest.mark.parametrize(("brief", "steps", "on_the_side", "recorded"), [

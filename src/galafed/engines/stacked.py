@@ -128,6 +128,11 @@ class Stacked(Engine):
             self._noticed.add(text)
             self.notice(text)
 
+    def close(self) -> None:
+        """Recordings and stacks go at once: they hang together in circles, and would wait for the garbage collector."""
+        for worker in self._workers:
+            worker.close()
+
     def client_states(self) -> dict[str, dict[str, State]]:
         return {name: dict(client.memory.run) for name, client in self.clients.items() if client.memory.run}
 

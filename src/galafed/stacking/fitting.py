@@ -115,6 +115,11 @@ class Workspace:
                 answers[place] = Fitted(mine, momentum, tuple(means[k]))
         return answers
 
+    def close(self) -> None:
+        """Let go of all teams."""
+        while self._teams:
+            self._teams.popitem()[1].close()
+
     def _team(self, modules: tuple[str, ...], count: int) -> Team:
         key = (modules, count)
         if key not in self._teams:

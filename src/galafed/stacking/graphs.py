@@ -8,6 +8,8 @@ from functools import lru_cache
 
 import torch
 
+from galafed.runs.garbage import put_off
+
 WARM_UP = 3
 """Steps taken one operation after the other before recording: kernels are compiled and chosen in them.
 
@@ -78,7 +80,8 @@ class Recorded:
         graph = torch.cuda.CUDAGraph()
         # One stream for all recordings, replayed one after the other: graphs of one stream share a workspace of the
         # matrix library, and replaying two at the same time would corrupt both without a word.
-        with torch.cuda.graph(graph, stream=foreground(self._device), pool=shared_memory()):
+        # A graph that the garbage collector throws away in the meantime would spoil the recording.
+        with put_off(), torch.cuda.graph(graph, stream=foreground(self._device), pool=shared_memory()):
             for _ in range(steps):
                 self._step()
             self._settle()

@@ -66,6 +66,10 @@ class Worker:
                 answers.append(client.finish(begun.job, result, share))
         return answers
 
+    def close(self) -> None:
+        """Let go of what earlier work left for later work."""
+        self._workspace.close()
+
     def _sweep(self, work: Sweep, group: Sequence[Begun]) -> list[Answer]:
         """Answers of clients that were sent the same model."""
         started = time.perf_counter()
