@@ -404,8 +404,14 @@ def test_a_pretrained_network_runs_alike_on_both_engines(
     for engine in ("serial", "stacked"):
         command = [sys.executable, "-m", "galafed", "run", "toy", "--rounds", "1", "--precision", "float64"]
         where = ["--engine", engine, "--out", str(tmp_path / engine)]
-        settings = ["--set", f"network={network}", "--set", 'sources=["bright","dark"]']
-        done = subprocess.run([*command, *where, *settings], capture_output=True, text=True, check=False)
+        # Two steps an epoch, one thread: hundreds of small layers, for which two threads mostly wait for each other.
+        settings = [f"network={network}", 'sources=["bright","dark"]', "training.batch_size=32", "threads=1"]
+        done = subprocess.run(
+            [*command, *where, *(word for value in settings for word in ("--set", value))],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr
         (line,) = (tmp_path / engine / "metrics.jsonl").read_text().splitlines()
         losses.append([json.loads(line)[name] for name in ("loss", "tuned_loss", "discrepancy")])

@@ -401,7 +401,7 @@ def whole(folder: Path, reference: Reference) -> None:
 # ---------------------------------------------------------------------------------------------------------- kill -9
 
 
-TRIALS = 12
+TRIALS = 8
 
 
 @pytest.mark.parametrize("trial", range(TRIALS))
