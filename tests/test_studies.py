@@ -237,7 +237,7 @@ def test_the_history_tells_the_mean_probability_of_each_class(tmp_path: Path) ->
 
 
 FIRST_EDITION = (
-    "ablation", "digit-18-first", "digit-five-cut", "digit-five-first", "similarity", "source-count", "sweep",
+    "ablation", "digit-18-first", "digit-five-cut-first", "digit-five-first", "similarity", "source-count", "sweep",
     "temperature",
 )  # fmt: skip
 

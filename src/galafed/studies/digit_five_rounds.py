@@ -11,7 +11,7 @@ from galafed.studies.base import studies
 from galafed.studies.digit_five import DigitFiveStudy
 
 SYSTEMS = ("FACT", "GALA")
-ROUNDS = (100, 250)
+ROUNDS = (100, 500)
 TARGETS = ("svhn", "usps")
 
 
@@ -28,13 +28,16 @@ class DigitFiveRoundsStudy(DigitFiveStudy):
     about: ClassVar[str] = (
         "The target is named on top; the four other domains are the sources. All is as in the study `digit-five` but "
         "for the rounds; the learning rate falls over all rounds of a run, however many they are. Rows of 100 rounds "
-        "are the first seed of that study; those of 250 stand here as soon as they are measured."
+        "are the first seed of that study; the paper has 500."
     )
     published: ClassVar[published.Table] = {
         row_of(system, rounds): published.DIGIT_FIVE[system] for system in SYSTEMS for rounds in ROUNDS
     }
     lower_bound: ClassVar[Mapping[str, str]] = {}
-    reasons: ClassVar[Mapping[str, str]] = {}
+    reasons: ClassVar[Mapping[str, str]] = {
+        "GALA, 500 rounds": "On SVHN rounds are not what lacks: over its last 50 rounds it has 89.6 on average, that "
+        "of 100 rounds 89.6 over its last 10. On USPS they are a part of it: 97.8 and 97.3, likewise.",
+    }
     seeds: ClassVar[Mapping[str, int]] = {}
 
     def rows(self) -> Mapping[str, Values]:

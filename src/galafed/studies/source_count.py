@@ -32,7 +32,7 @@ RIVALS = ("KD3A", "FACT")
 CAUTION = {
     "KD3A": "It has 40 rounds, GALA 60, and on mnistm, svhn and syn it was still rising. With the network of its "
     "authors, KD3A is ahead on syn with four sources "
-    "([digit-five-cut](../digit-five-cut/table.md)).",
+    "([digit-five-cut-first](../digit-five-cut-first/table.md)).",
     "FACT": "With four sources and 100 rounds instead of 60 FACT is within a point everywhere, GALA with τ = 0.2 "
     "([digit-five-first](../digit-five-first/table.md)).",
 }
