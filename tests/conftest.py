@@ -7,8 +7,13 @@ from collections.abc import Iterator
 # Tests run side by side on few cores; threads that wait busily would slow each other down many times over.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
+import hypothesis
 import pytest
 import torch
+
+# How long an example takes tells of the machine, and of what else it does.
+hypothesis.settings.register_profile("any machine", deadline=None)
+hypothesis.settings.load_profile("any machine")
 
 if not torch.cuda.is_available():  # kernels are then checked by Triton's interpreter
     os.environ.setdefault("TRITON_INTERPRET", "1")

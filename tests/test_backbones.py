@@ -394,7 +394,9 @@ def test_the_script_refuses_other_weights_and_leaves_nothing(places: tuple[Path,
 # In a run
 
 
-@pytest.mark.parametrize("network", ["efficientnet_lite0", "efficientnet_lite0_fixed"])
+@pytest.mark.parametrize(
+    "network", [pytest.param("efficientnet_lite0", marks=pytest.mark.slow), "efficientnet_lite0_fixed"]
+)
 def test_a_pretrained_network_runs_alike_on_both_engines(
     network: str, places: tuple[Path, Path], tmp_path: Path
 ) -> None:

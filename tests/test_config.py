@@ -245,14 +245,14 @@ junk = st.recursive(
 
 
 @given(st.dictionaries(names, junk, max_size=5))
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=400, suppress_health_check=list(HealthCheck))
 def test_junk_is_refused_with_a_sentence_and_nothing_else(values: dict[str, Any]) -> None:
     with contextlib.suppress(ConfigError):
         assert isinstance(resolve(values), Run)
 
 
 @given(st.lists(st.text(max_size=20) | st.tuples(names, st.text(max_size=12)).map("=".join), max_size=4))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_junk_after_set_is_refused_with_a_sentence_and_nothing_else(assignments: list[str]) -> None:
     values: dict[str, Any] = {}
     with contextlib.suppress(ConfigError):
@@ -302,7 +302,7 @@ def configurations(draw: st.DrawFn) -> Run:
 
 
 @given(configurations())
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, suppress_health_check=list(HealthCheck))
 def test_a_configuration_survives_toml(run: Run) -> None:
     again = resolve(tomllib.loads(tomli_w.dumps(run.to_dict())))
     assert again == resolve(as_it_was(run.to_dict())) == run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from galafed.groups import random_halves, random_pair
@@ -17,7 +17,6 @@ def rng(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-@settings(deadline=None)
 @given(names=NAMES, seed=SEEDS, balanced=st.booleans())
 def test_halves_are_a_partition_into_two_groups_that_are_not_empty(names: list[str], seed: int, balanced: bool) -> None:
     halves = random_halves(names, rng(seed), balanced=balanced)
@@ -27,14 +26,12 @@ def test_halves_are_a_partition_into_two_groups_that_are_not_empty(names: list[s
     assert all(list(half) == sorted(half) for half in halves)
 
 
-@settings(deadline=None)
 @given(names=NAMES, seed=SEEDS)
 def test_balanced_halves_differ_by_at_most_one(names: list[str], seed: int) -> None:
     first, second = random_halves(names, rng(seed))
     assert abs(len(first) - len(second)) == len(names) % 2
 
 
-@settings(deadline=None)
 @given(names=NAMES, seed=SEEDS, balanced=st.booleans())
 def test_halves_depend_on_the_generator_and_not_on_the_order_of_names(
     names: list[str], seed: int, balanced: bool
@@ -68,7 +65,6 @@ def test_unbalanced_halves_reach_every_size() -> None:
     assert sizes == {1, 2, 3, 4}
 
 
-@settings(deadline=None)
 @given(names=NAMES, seed=SEEDS)
 def test_pair_is_two_different_names_in_order(names: list[str], seed: int) -> None:
     pair = random_pair(names, rng(seed))

@@ -61,7 +61,7 @@ class Command:
 
     def ended(self) -> str:
         """What it has said, when it is gone with all its processes."""
-        said, _ = self.process.communicate(timeout=20)
+        said, _ = self.process.communicate(timeout=120)
         self.wait_until(lambda: not self.members())
         return said
 

@@ -47,7 +47,7 @@ def clients(count: int, dtype: torch.dtype = torch.float32) -> dict[str, State]:
 # Means
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(weights=WEIGHTS)
 def test_mean_is_the_weighted_sum_over_the_sum_of_weights(weights: list[float]) -> None:
     states = clients(len(weights), torch.float64)
@@ -57,7 +57,7 @@ def test_mean_is_the_weighted_sum_over_the_sum_of_weights(weights: list[float]) 
         torch.testing.assert_close(mean[name], expected, rtol=1e-12, atol=1e-12)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(a=st.floats(-3, 3), b=st.floats(-3, 3), weights=WEIGHTS)
 def test_mean_is_linear_in_the_states(a: float, b: float, weights: list[float]) -> None:
     one = {f"c{n}": {"w": state_of(n, torch.float64)["full.weight"]} for n in range(len(weights))}
@@ -111,7 +111,7 @@ def test_counters_take_their_maximum() -> None:
     assert mean["norm.num_batches_tracked"].dtype == torch.int64
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(sizes=st.lists(st.integers(2, 40), min_size=1, max_size=5), spread=st.floats(0, 10))
 def test_mixture_variance_is_that_of_the_concatenated_data(sizes: list[int], spread: float) -> None:
     rng = torch.Generator().manual_seed(sum(sizes))
@@ -217,7 +217,6 @@ def test_good_state_is_accepted() -> None:
 # Weights
 
 
-@settings(deadline=None)
 @given(weights=st.dictionaries(st.text(min_size=1, max_size=3), st.floats(0, 1e6), min_size=1, max_size=8))
 def test_normalised_weights_sum_to_one_in_order_of_name(weights: dict[str, float]) -> None:
     if sum(weights.values()) < 1e-300:  # subnormal: nothing left to divide by

@@ -190,7 +190,7 @@ def test_an_unknown_run_is_refused() -> None:
 # ----------------------------------------------------------------------------------------------------- familiarity
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @example(2, 1, 2, 5)  # not one feature is positive
 @given(st.integers(2, 60), st.integers(1, 6), st.integers(2, 5), st.integers(0, 10**6))
 def test_a_profile_is_finite_and_its_levels_rise(count: int, size: int, classes: int, seed: int) -> None:

@@ -102,7 +102,7 @@ def test_missing_file(tmp_path: Path) -> None:
     refused(tmp_path, lambda: idx.read(images, tmp_path), "is a folder")
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), zipped=st.booleans())
 def test_damaged_idx_is_right_or_refused(tmp_path: Path, data: st.DataObject, zipped: bool) -> None:
     whole = gzip.compress(idx_images()) if zipped else idx_images()
@@ -208,7 +208,7 @@ def test_every_type_of_number(tmp_path: Path, dtype: str, compressed: bool) -> N
     assert found["third"].tolist() == [[7]]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), compressed=st.booleans())
 def test_damaged_matlab_is_right_or_refused(tmp_path: Path, data: st.DataObject, compressed: bool) -> None:
     path = write_mat(tmp_path, compressed, X=published(COLOUR[:2, :4, :4]), y=LABELS[:2])

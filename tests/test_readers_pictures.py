@@ -191,7 +191,7 @@ def test_a_name_that_is_not_text(tmp_path: Path) -> None:
     str(caught.value).encode()  # can be shown
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.data(), kind=st.sampled_from(["PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM"]))
 def test_damaged_pictures_are_right_or_refused(data: st.DataObject, kind: str) -> None:
     whole = content(Image.fromarray(RGB), kind)

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from galafed.model import State, renormalise
@@ -129,7 +129,6 @@ def test_relevance_by_hand() -> None:
     assert relevance(S, rule="mdmgb+", tau=0.5) == pytest.approx(expected)
 
 
-@settings(deadline=None)
 @given(S=SIMILARITIES, tau=st.floats(1e-6, 1e6), rule=st.sampled_from(RULES))
 def test_relevance_sums_to_one(S: dict[str, float], tau: float, rule: Rule) -> None:
     found = relevance(S, rule=rule, tau=tau)
@@ -138,7 +137,6 @@ def test_relevance_sums_to_one(S: dict[str, float], tau: float, rule: Rule) -> N
     assert all(0 <= w <= 1 for w in found.values())
 
 
-@settings(deadline=None)
 @given(S=SIMILARITIES, tau=st.floats(0.01, 5.0), constant=st.floats(0.1, 20.0))
 def test_mdmgb_plus_does_not_depend_on_a_constant_added_to_everyone(
     S: dict[str, float], tau: float, constant: float
@@ -153,7 +151,6 @@ def test_plain_mdmgb_does_depend_on_the_constant() -> None:
     )
 
 
-@settings(deadline=None)
 @given(S=SIMILARITIES, tau=st.floats(0.01, 5.0), rule=st.sampled_from(RULES), data=st.data())
 def test_relevance_in_a_group_is_relevance_renormalised(
     S: dict[str, float], tau: float, rule: Rule, data: st.DataObject
@@ -184,7 +181,6 @@ def test_tiny_tau_is_uniform() -> None:
     assert relevance({"a": 19.0, "b": 20.0, "c": 1.0}, tau=1e-300) == pytest.approx(dict.fromkeys("abc", 1 / 3))
 
 
-@settings(deadline=None)
 @given(S=SIMILARITIES, tau=st.floats(0.01, 2.0))
 def test_more_similar_is_never_less_relevant(S: dict[str, float], tau: float) -> None:
     found = relevance(S, tau=tau)

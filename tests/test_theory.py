@@ -45,7 +45,7 @@ def population_variance(values: list[float]) -> float:
 # Bounds
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     count=st.integers(2, 7),
     seed=st.integers(0, 10_000),
@@ -151,7 +151,7 @@ def test_random_halves_separate_two_names_that_often() -> None:
         assert apart == pytest.approx(M / (2 * M - 1), abs=0.04)  # four standard deviations and a half
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     weights=st.lists(st.floats(1e-3, 1.0), min_size=1, max_size=9),
     seed=st.integers(0, 10_000),

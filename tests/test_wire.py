@@ -47,7 +47,7 @@ def same(one: State, two: State) -> bool:
     )
 
 
-QUICK = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=60, suppress_health_check=list(HealthCheck))
 
 
 @given(PARTS, st.dictionaries(NAMES, st.floats()), st.floats(0, 1e6), st.lists(NAMES, max_size=3))
@@ -133,7 +133,7 @@ def test_a_truncated_message_is_refused(length: int) -> None:
 
 
 @given(st.integers(0, len(ANSWER) - 1), st.integers(1, 255))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_flipped_byte_changes_a_value_or_is_refused(place: int, flip: int) -> None:
     damaged = bytearray(ANSWER)
     damaged[place] ^= flip

@@ -14,7 +14,8 @@ from galafed.batches import WorkError, parallel_batches, shuffled_batches, sweep
 from galafed.mixing import mixed
 from galafed.model import State
 from galafed.networks.base import Network
-from galafed.networks.layers import dropouts, entering, last_layer, set_dropout_key
+from galafed.networks.layers import dropouts, entering, last_layer, materialised, set_dropout_key
+from galafed.optimiser import Optimiser
 from galafed.runs.seeding import seed_for
 from galafed.work import HIDDEN, Batch, Fit, Mode, Path, Rows, States, Step, Sweep, stream_of
 
@@ -80,7 +81,7 @@ class Bench:
             if part not in pool:
                 with torch.device("meta"):
                     module = self.make(part)
-                pool[part] = module.to_empty(device=self.device).to(self.dtype)
+                pool[part] = materialised(module, self.device, self.dtype)
             pool[part].load_state_dict(state)
         return {part: pool[part] for part in states}
 
@@ -144,7 +145,10 @@ def fit(
     modules = bench.modules(states)
     set_modes(modules, work.modes)
     updated = dict.fromkeys(module for step in work.steps for module in step.update)
-    optimisers = {name: _optimiser(work, name, modules[name], momentum.get(name)) for name in updated}
+    optimisers = {
+        name: Optimiser(work.optimiser, work.optimiser.lr * work.rate(name), modules[name], momentum.get(name))
+        for name in updated
+    }
     totals = torch.zeros(len(work.steps), dtype=torch.float64, device=bench.device)
     count = 0
     for batch in _batches(work, bench, data, stream, needed_rows(work, rows or {})):
@@ -158,7 +162,7 @@ def fit(
         raise WorkError(NOT_FINITE)
     return Fitted(
         {name: copy_of(module.state_dict()) for name, module in modules.items()},
-        {name: _momentum(modules[name], optimiser) for name, optimiser in optimisers.items()},
+        {name: optimiser.momentum() for name, optimiser in optimisers.items()},
         losses,
     )
 
@@ -167,7 +171,7 @@ def _step(
     step: Step,
     bench: Bench,
     modules: Mapping[str, nn.Module],
-    optimisers: Mapping[str, torch.optim.Optimizer],
+    optimisers: Mapping[str, Optimiser],
     batch: Batch,
     stream: tuple[object, ...],
 ) -> Tensor:
@@ -181,7 +185,7 @@ def _step(
         loss = step.loss(outputs, batch)
     if step.update:
         for name in step.update:
-            optimisers[name].zero_grad(set_to_none=True)
+            optimisers[name].forget_gradients()
         loss.backward()  # type: ignore[no-untyped-call]
         for name in step.update:
             optimisers[name].step()
@@ -310,24 +314,6 @@ def set_modes(modules: Mapping[str, nn.Module], modes: Mapping[str, Mode]) -> No
 def copy_of(state: Mapping[str, Tensor]) -> State:
     """A state that shares no memory with the module it came from."""
     return {name: value.detach().clone() for name, value in state.items()}
-
-
-def _optimiser(work: Fit, name: str, module: nn.Module, momentum: State | None) -> torch.optim.SGD:
-    settings = work.optimiser
-    module.requires_grad_(True)
-    rate = settings.lr * work.rate(name)
-    optimiser = torch.optim.SGD(
-        module.parameters(), lr=rate, momentum=settings.momentum, weight_decay=settings.weight_decay
-    )
-    for name, parameter in module.named_parameters():
-        if momentum is not None and name in momentum:  # what never moved has none
-            optimiser.state[parameter]["momentum_buffer"] = momentum[name].clone()
-    return optimiser
-
-
-def _momentum(module: nn.Module, optimiser: torch.optim.Optimizer) -> State:
-    buffers = {name: optimiser.state[p].get("momentum_buffer") for name, p in module.named_parameters()}
-    return {name: value.clone() for name, value in buffers.items() if value is not None}
 
 
 def require(work: Fit | Sweep, data: Images) -> None:

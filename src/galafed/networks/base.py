@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from galafed.model import Model, Schema, State, kind_of, statistics
-from galafed.networks.layers import entering, last_layer
+from galafed.networks.layers import last_layer
 from galafed.networks.parts.base import parts
 from galafed.registry import Registry
 from galafed.runs.seeding import seed_for
@@ -48,8 +48,8 @@ class Network(ABC):
     def hidden_size(self) -> int:
         """How many numbers enter the predictor's last layer."""
         with torch.device("meta"):
-            predictor = self.predictor().eval()
-            return entering(last_layer(predictor), predictor, torch.empty(2, self.feature_size)).shape[1]
+            weight = last_layer(self.predictor()).get_parameter("weight")
+        return weight.shape[1]
 
     def make(self, part: str) -> nn.Module:
         """A fresh module for a part; "predictor:a" and "predictor:b" are two modules of the kind "predictor".

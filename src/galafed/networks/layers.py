@@ -33,6 +33,19 @@ def keep_mask(key: Tensor, layer: int, p: float, shape: torch.Size, device: torc
     return (mix(mix(position ^ low) + high + layer * GOLDEN) & 0xFFFFFF) >= int(p * 2**24)
 
 
+def materialised(module: nn.Module, device: torch.device, dtype: torch.dtype) -> nn.Module:
+    """A module made on the device "meta", now with memory for its values, which are yet to be filled in.
+
+    `to_empty` does the same but loads what PyTorch has for symbolic shapes: seconds, in the process of every site.
+    """
+
+    def room(value: Tensor) -> Tensor:
+        return torch.empty(value.shape, dtype=dtype if value.is_floating_point() else value.dtype, device=device)
+
+    filled: nn.Module = module._apply(room)  # type: ignore[no-untyped-call]
+    return filled
+
+
 class Dropout(nn.Module):
     """y = x · m / (1 - p) with m_i = 1 where hash(key, layer, i) says so, which happens with probability 1 - p.
 

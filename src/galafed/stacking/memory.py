@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from galafed.loops import Bench, forward
 from galafed.networks.base import Network
+from galafed.networks.layers import materialised
 from galafed.stacking.twins import separate
 from galafed.work import Batch, Fit, Path
 
@@ -76,12 +77,16 @@ def activations(paths: tuple[Path, ...], network: Network) -> int:
 
     with torch.device("meta"):
         modules = {name: network.make(name).eval() for path in paths for name in path}
-        images = torch.empty(2, 3, network.image_size, network.image_size)
+    # Two images are passed through for their shapes alone. On "meta" nothing would be computed, but more be loaded.
+    processor, dtype = torch.device("cpu"), torch.float32
     for module in modules.values():
+        materialised(module, processor, dtype)
         for layer in module.modules():
             if not layer._modules:
                 layer.register_forward_hook(count)
-    forward(modules, dict(enumerate(paths)), Batch(images))  # type: ignore[arg-type]
+    images = torch.zeros(2, 3, network.image_size, network.image_size)
+    with torch.no_grad():
+        forward(modules, dict(enumerate(paths)), Batch(images))  # type: ignore[arg-type]
     return max(total, 1)
 
 

@@ -9,6 +9,7 @@ from galafed.familiarity import joined, unfamiliarity, usual
 from galafed.loops import forward
 from galafed.model import Model, State
 from galafed.networks.base import Network
+from galafed.networks.layers import materialised
 from galafed.tasks import read
 from galafed.work import Batch, Readout
 
@@ -59,6 +60,6 @@ def _filled(network: Network, part: str, state: State) -> nn.Module:
     with torch.device("meta"):
         module = network.make(part)
     dtype = next((value.dtype for value in state.values() if value.is_floating_point()), torch.float32)
-    module = module.to_empty(device="cpu").to(dtype)
+    module = materialised(module, torch.device("cpu"), dtype)
     module.load_state_dict(state)
     return module
