@@ -536,7 +536,8 @@ def test_a_run_whose_reader_goes_away_leaves_no_traceback(here: Callable[..., st
 
 
 def test_a_terminal_gets_a_live_panel(tmp_path: Path) -> None:
-    script = f"{GALA} run toy --set threads=1 --rounds 2 --out run"
+    # Many rounds: some words are there for a moment in each, and the panel is drawn a few times a second.
+    script = f"{GALA} run toy --set threads=1 --rounds 40 --out run"
     command = [sys.executable, "-c", "import pty, sys; sys.exit(pty.spawn(['bash', '-c', sys.argv[1]]) >> 8)", script]
     environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40"}
     done = subprocess.run(
