@@ -258,7 +258,7 @@ def test_supernodes_of_flower_keep_a_worker_warm(tmp_path: Path) -> None:
         for sequence in (1, 2):
             ping = wire.encode(wire.Request("run", "attempt", sequence, wire.Ping()))
             relay.send({"hand": ping}, 90, lambda name, answer: seen.append(answer), 2**20)
-            seen.append(workers_below(tmp_path))
+            seen.append(workers_below(made.folder))
     finally:
         relay.close()
     assert wire.decode_answer(seen[0], None).site == "hand"
