@@ -123,7 +123,7 @@ def lines(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.parametrize("algorithm", ["gala", pytest.param("kd3a", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("algorithm", ["gala", "kd3a"])
 def test_a_deployment_ends_with_the_same_bits(running: Running, tmp_path: Path, algorithm: str) -> None:
     settings = {"algorithm": algorithm, "engine": "flower", "federation": str(running.folder.path)}
     result = galafed.run("mini", out=tmp_path / "flower", **RUN | settings)
@@ -249,7 +249,6 @@ def workers_below(folder: Path) -> list[int]:
     return sorted(found)
 
 
-@pytest.mark.slow
 def test_supernodes_of_flower_keep_a_worker_warm(tmp_path: Path) -> None:
     made = Loopback([], "hand", tmp_path / "state", supernodes=True)
     relay = DepotRelay(lambda: made)
