@@ -2,10 +2,15 @@
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 
 # Tests run side by side on few cores; threads that wait busily would slow each other down many times over.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+# A shell that runs the tests in the background has it ignored, and so would have every process that a test starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import hypothesis
 import pytest

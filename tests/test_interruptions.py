@@ -33,8 +33,6 @@ class Command:
             cwd=folder,
             process_group=0,
             env=os.environ | {"COLUMNS": "200"},
-            # Whoever runs the tests in the background has it ignored.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def begun(self) -> dict[str, int]:

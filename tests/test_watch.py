@@ -97,7 +97,7 @@ def test_watch_serves_until_interrupted() -> None:
             address = re.findall(r"http://\S+/", process.stdout.readline())[0]
             assert get(address)[0] == 200
             process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=20)
+            out, err = process.communicate(timeout=60)
         finally:
             process.kill()
     assert (process.returncode, err) == (0, "")
