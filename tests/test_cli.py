@@ -220,7 +220,7 @@ def test_bad_usage_is_answered_with_a_sentence_before_anything_heavy_is_loaded(
 
 
 def test_bad_usage_is_answered_at_once(wrong_place: Path) -> None:
-    """In less than two and a half times what Python needs for the libraries of any command line: 1.3 times was seen.
+    """In at most two and a half times what Python needs for the libraries of a command line: 0.9 to 1.3 were seen.
 
     Seconds by the clock would tell how fast the machine is, and what else it does.
     """
