@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 # Bytecode is kept when a module is first imported: nothing is compiled that nobody imports, and nothing twice. Where
-# the environment forbids to keep it, every process would compile PyTorch anew, two seconds each.
+# the environment forbids to keep it, every process would compile PyTorch anew, 1.5 s each.
 export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: run test test-faults deploy-demo lint format docs weights clean

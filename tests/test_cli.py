@@ -125,6 +125,8 @@ WRONG: list[tuple[list[str], list[str]]] = [
     (["run", "toy", "--rounds", "0"], ["rounds", "0", "1 or more"]),
     (["run", "toy", "--seed", "-1"], ["seed", "-1", "0 or more"]),
     (["run", "toy", "--set", "gala.tau=0"], ["gala.tau", "0", "greater than 0"]),
+    (["run", "toy", "--set", "gala.tau=1e30"], ["gala.tau", "1e+30", "greater than 0", "at most"]),
+    (["run", "toy", "--set", "training.weight_decay=1e30"], ["training.weight_decay", "0 or more", "at most"]),
     (["run", "toy", "--set", "gala.tau=-0.5"], ["gala.tau", "-0.5", "greater than 0"]),
     (["run", "toy", "--set", "gala.tau=nan"], ["gala.tau", "nan", "greater than 0"]),
     (["run", "toy", "--algorithm", "kd3a", "--set", "kd3a.gate_end=1"], ["kd3a.gate_end", "between 0 and 1"]),
@@ -548,6 +550,21 @@ def test_a_terminal_gets_a_live_panel(tmp_path: Path) -> None:
     assert "\x1b" in text
     for word in ("local training", "relevance to the target", "left", "bright", "█"):
         assert word in text
+
+
+@pytest.mark.parametrize("engine", ["serial", "stacked"])
+def test_statistics_that_overflow_are_told_and_undone(
+    engine: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """With such a rate losses stay finite, for they are bounded, and the variances of layers do not."""
+    answer = gala_here(
+        capsys, "run", "toy", "--set", "training.lr=1e3", "--engine", engine, *SMALL, "--out", tmp_path / "run"
+    )
+    assert answer.code == 5
+    said = " ".join(answer.err.split())
+    assert "noisy: align refused: what it trained cannot be averaged" in said
+    assert "lower the learning rate" in said
+    assert not (tmp_path / "run" / "done").exists()
 
 
 def test_the_folder_one_is_in_is_refused(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from galafed.batches import WorkError
-from galafed.loops import Fitted, Images, Swept, fit, sweep
+from galafed.loops import REMEDY, Fitted, Images, Swept, fit, sweep
 from galafed.messages import Failure, Held, Job, Reply
-from galafed.model import State
+from galafed.model import State, StateError
 from galafed.work import Fit, Sweep
 
 if TYPE_CHECKING:
@@ -126,17 +126,20 @@ class Client:
             start[name] = kept
         return start
 
-    def finish(self, job: Job, done: Fitted | Swept, seconds: float) -> Reply:
-        """Keep what stays here of the result, and answer with the rest."""
+    def finish(self, job: Job, done: Fitted | Swept, seconds: float) -> Reply | Failure:
+        """Keep what stays here of the result, and answer with the rest; of a result that is none nothing is kept."""
         memory, work = self.memory, job.task.work
         if isinstance(done, Swept):
             return self._finish_sweep(job, done, seconds)
         if not isinstance(work, Fit):
             raise TypeError(f"{job.task.name} is no fit")
+        try:
+            finished = work.finish(done.states)
+        except StateError as error:  # a loss may be finite and the statistics of its layers not
+            return self.refuse(job, WorkError(f"what it trained cannot be averaged ({error}); {REMEDY}"))
         if work.optimiser.persistent:
             memory.run.update({f"momentum/{name}": state for name, state in done.momentum.items()})
         memory.run.update({f"own/{name}": done.states[name] for name in work.own})
-        finished = work.finish(done.states)
         memory.round.update(finished.stays)
         if finished.holds:
             memory.cache = dict(finished.holds)

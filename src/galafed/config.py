@@ -21,7 +21,7 @@ from galafed.former import under_former_names, with_moved, without_later
 from galafed.participation import Rule
 from galafed.poison import Poison
 from galafed.registry import unknown
-from galafed.typed import build, is_finite
+from galafed.typed import LARGEST, build, is_finite
 
 if TYPE_CHECKING:
     from galafed.algorithms.base import Algorithm
@@ -32,13 +32,17 @@ if TYPE_CHECKING:
 def positive(key: str, value: float) -> None:
     """Refuse a setting that is not a finite number greater than zero."""
     if not (is_finite(value) and value > 0):
-        raise ConfigError(f"{key} = {value}: must be a number greater than 0")
+        raise ConfigError(f"{key} = {value}: must be a number greater than 0{_and_not_too_large(value)}")
 
 
 def at_least(key: str, value: float, least: float) -> None:
     """Refuse a setting below a bound, or too large to count with."""
     if not (is_finite(value) and value >= least):
-        raise ConfigError(f"{key} = {value}: must be {least} or more")
+        raise ConfigError(f"{key} = {value}: must be {least} or more{_and_not_too_large(value)}")
+
+
+def _and_not_too_large(value: float) -> str:
+    return f", and at most {LARGEST:g}" if value > LARGEST else ""
 
 
 def between(key: str, value: float, low: float, high: float) -> None:

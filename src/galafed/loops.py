@@ -19,7 +19,8 @@ from galafed.optimiser import Optimiser
 from galafed.runs.seeding import seed_for
 from galafed.work import HIDDEN, Batch, Fit, Mode, Path, Rows, States, Step, Sweep, stream_of
 
-NOT_FINITE = "its loss is not a finite number; lower the learning rate or look at its images and labels"
+REMEDY = "lower the learning rate or look at its images and labels"
+NOT_FINITE = f"its loss is not a finite number; {REMEDY}"
 
 
 @dataclass(frozen=True)

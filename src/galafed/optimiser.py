@@ -1,7 +1,7 @@
 """Stochastic gradient descent of one module, by PyTorch's function for it.
 
-Its class `torch.optim.SGD` makes the same call, to the bit, but loads PyTorch's compiler first, which takes longer than
-the rest of a small run, in the process of every site.
+Its class `torch.optim.SGD` makes the same call, to the bit, but loads PyTorch's compiler first, in the process of every
+site. With the symbolic shapes that `materialised` does without, that is 1.5 of the 4 s of a run on `toy`.
 """
 
 from __future__ import annotations

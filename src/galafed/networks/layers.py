@@ -36,7 +36,7 @@ def keep_mask(key: Tensor, layer: int, p: float, shape: torch.Size, device: torc
 def materialised(module: nn.Module, device: torch.device, dtype: torch.dtype) -> nn.Module:
     """A module made on the device "meta", now with memory for its values, which are yet to be filled in.
 
-    `to_empty` does the same but loads what PyTorch has for symbolic shapes: seconds, in the process of every site.
+    `to_empty` does the same but loads what PyTorch has for symbolic shapes, in the process of every site.
     """
 
     def room(value: Tensor) -> Tensor:
