@@ -318,13 +318,15 @@ def test_batchnorm_on_the_logits_adds_a_layer_of_ten() -> None:
 
 def test_the_softmax_of_a_softmax_keeps_the_loss_above_its_floor() -> None:
     """-log(e / (e + 9)) = 1.461 is the best that cross-entropy of probabilities can reach."""
-    head = networks.get("digit_cnn_softmax")(classes=10, image_size=8).predictor().eval()
+    head = networks.get("digit_cnn_softmax")(classes=10, image_size=8).predictor()
     with torch.no_grad():
         head.full3.bias.copy_(torch.tensor([100.0] + [0.0] * 9))
         given = head(torch.zeros(4, 512))
+        asked = head.eval()(torch.zeros(4, 512))
     assert torch.allclose(given.sum(dim=-1), torch.ones(4))
     loss = torch.nn.functional.cross_entropy(given, torch.zeros(4, dtype=torch.int64))
     assert float(loss) == pytest.approx(1.4612, abs=1e-4)
+    assert torch.allclose(asked.softmax(dim=-1), given)  # who asks for an answer takes the softmax once
 
 
 @pytest.mark.parametrize("name", names())

@@ -1,4 +1,4 @@
-"""`digit_cnn` that ends in probabilities, so that every loss takes the softmax of a softmax, as FACT's code does."""
+"""`digit_cnn` that trains on the softmax of a softmax, as FACT's code does, where the head ends in probabilities."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from galafed.networks.digit_cnn import DigitCnn
 
 
 class Probabilities(nn.Module):
-    """softmax over classes, the last axis: [..., C] -> [..., C]."""
+    """softmax over classes, the last axis: [..., C] -> [..., C]; in eval mode nothing, for what follows takes one."""
 
     any_axes = True
 
@@ -21,12 +21,15 @@ class Probabilities(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         scores: Tensor = self.logits(x)
-        return scores.softmax(dim=-1)
+        return scores.softmax(dim=-1) if self.training else scores
 
 
 @networks.register("digit_cnn_softmax")
 class DigitCnnSoftmax(DigitCnn):
-    """What losses take for logits lies in [0, 1]: cross-entropy ends at 1.461, not at 0, with ten classes."""
+    """What losses take for logits lies in [0, 1]: cross-entropy ends at 1.461, not at 0, with ten classes.
+
+    Predictions and centroids, as in that code, are by the probabilities themselves.
+    """
 
     summary: ClassVar[str] = "digit_cnn whose losses take the softmax of a softmax, as those of FACT's public code"
 
