@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from statistics import fmean
 from typing import ClassVar
 
-from galafed.reproduction.accuracy import Values
+from galafed.reproduction.accuracy import Done, Values, last_rounds
+from galafed.reproduction.collapse import collapses
 from galafed.reproduction.editions import of_edition
+from galafed.reproduction.pages import signed
 from galafed.studies.base import studies
-from galafed.studies.sweep import ROUNDS, Sweep
+from galafed.studies.sweep import JUDGES, ROUNDS, Sweep, judged
 
 CENTRE = "lr 0.04, IGD 1"
 TWICE = "softmax twice, lr 0.16"
@@ -30,6 +33,9 @@ SETTINGS: Mapping[str, Values] = {
     TWICE: setting(0.16, network="digit_cnn_softmax"),
 }
 
+ONCE = [row for row, values in SETTINGS.items() if values["network"] == "digit_cnn"]
+"""Rows with one softmax: how sure predictions are depends on the loss that a network was trained with."""
+
 
 @studies.register("sweep-second")
 class SecondSweep(Sweep):
@@ -42,8 +48,21 @@ class SecondSweep(Sweep):
         "which the paper's probably grew from, trains on the softmax of a softmax, which makes all gradients smaller."
     )
 
+    reference: ClassVar[str] = CENTRE
+
     def of_data(self) -> str:
         return of_edition({})
+
+    def claims(self, done: Done) -> Iterable[str]:
+        """What each judge would choose, among rows of one loss and among all, and what that is worth."""
+        last = last_rounds(done)
+        if all((row, target) in last for row in SETTINGS for target in TARGETS):
+            for words, rows in (("rows of one softmax", ONCE), ("all rows", SETTINGS)):
+                chosen = judged([(cell, summary) for cell, summary in done if cell.row in rows])["chosen"]
+                told = "; ".join(f"{JUDGES[judge][0]}: *{row}*" for judge, row in chosen.items())
+                worth = {f"*{r}*": fmean(last[r, t] - last[CENTRE, t] for t in TARGETS) for r in chosen.values()}
+                yield f"Ours: of {words}, {told}. Against the centre, mean over targets: {signed(worth)}."
+        yield from collapses(done)
 
     def rows(self) -> Mapping[str, Values]:
         return SETTINGS
