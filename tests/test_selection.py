@@ -66,6 +66,16 @@ def test_the_first_tenth_is_not_picked_from(rounds: int, values: list[float], ex
         assert found[criterion]["round"] == expected
 
 
+def test_a_round_that_says_the_same_of_every_image_is_not_picked() -> None:
+    """A collapsed extractor has no discrepancy left: as a pick it would be the worst round of a run that recovers."""
+    lines = history("discrepancy", [0.5, 0.4, 0.01, 0.3, 0.35], information=1.9, entropy=0.4)
+    lines[2] |= {"information": 0.08, "entropy": 2.2}
+    assert picks(lines, 5)["discrepancy"]["round"] == 4
+    for entry in lines:
+        entry |= {"information": 0.01, "entropy": 2.2}
+    assert picks(lines, 5)["discrepancy"]["round"] == 3  # where none says anything, one is picked nevertheless
+
+
 def test_a_round_that_was_not_tested_is_not_picked() -> None:
     lines = history("discrepancy", [0.5, 0.1, 0.4])
     lines[1] |= {"accuracy": None, "entropy": None, "information": None}

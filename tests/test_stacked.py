@@ -33,6 +33,7 @@ from galafed.networks.base import networks
 from galafed.networks.efficientnet_lite0 import InvertedBottleneck
 from galafed.networks.layers import FixedBatchNorm2d
 from galafed.networks.residual import Bottleneck
+from galafed.networks.resnet50_fixed import ResNet50Fixed
 from galafed.runs.assembly import pooled
 from galafed.runs.garbage import put_off
 from galafed.runs.runner import resume, start
@@ -522,6 +523,7 @@ def test_a_class_that_only_says_how_a_layer_is_made_is_that_layer() -> None:
 def test_twins_of_residual_and_inverted_blocks(training: bool) -> None:
     blocks = [
         nn.Sequential(Bottleneck(8, 4, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten()).double(),
+        nn.Sequential(Bottleneck(8, 4, 2, ResNet50Fixed.variant), nn.AdaptiveAvgPool2d(1), nn.Flatten()).double(),
         InvertedBottleneck(8, 8, kernel=3, stride=1, expansion=2, side=6).double(),
         InvertedBottleneck(8, 8, kernel=3, stride=1, expansion=2, side=6, norm=FixedBatchNorm2d).double(),
     ]

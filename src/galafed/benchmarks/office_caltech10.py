@@ -89,7 +89,8 @@ class OfficeCaltech10(Benchmark):
     }
     # No batch takes the scale out of its layers: at the whole rate a pretrained extractor is lost in one round.
     suited: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        f"efficientnet_lite{number}_fixed": {"training.extractor_rate": 0.1} for number in (0, 2)
+        f"{name}_fixed": {"training.extractor_rate": 0.1}
+        for name in ("efficientnet_lite0", "efficientnet_lite2", "resnet50")
     }
 
     def __init__(self, settings: Any = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import Tensor, nn
@@ -14,24 +15,44 @@ from galafed.networks.weights import load, recipe
 
 EXPANSION = 4
 IMAGENET_CLASSES = 1000
+POOLED = 512 * EXPANSION
+"""Features before the layer for these classes."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What residual networks of the same depths differ in."""
+
+    norm: type[nn.BatchNorm2d] = nn.BatchNorm2d
+    epsilon: float = 1e-5
+    early: bool = False
+    """Whether a bottleneck has its stride in the first convolution, as at first, or in the 3x3, as since."""
+
+    def normed(self, channels: int) -> nn.BatchNorm2d:
+        """A layer that normalises so many channels."""
+        return self.norm(channels, eps=self.epsilon)
+
+
+USUAL = Variant()
 
 
 class Bottleneck(nn.Module):
-    """y = ReLU(x' + f(x)) with f: 1x1, 3x3 (with the stride), 1x1 to 4 · width channels; x' = x, or x through a 1x1."""
+    """y = ReLU(x' + f(x)) with f: 1x1, 3x3, 1x1 to 4 · width channels, one with the stride; x' = x, or by a 1x1."""
 
     any_axes: ClassVar[bool] = True
 
-    def __init__(self, channels: int, width: int, stride: int) -> None:
+    def __init__(self, channels: int, width: int, stride: int, variant: Variant = USUAL) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(channels, width, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(width)
-        self.conv2 = nn.Conv2d(width, width, 3, stride=stride, padding=1, bias=False)
-        self.bn2 = nn.BatchNorm2d(width)
+        first, second = (stride, 1) if variant.early else (1, stride)
+        self.conv1 = nn.Conv2d(channels, width, 1, stride=first, bias=False)
+        self.bn1 = variant.normed(width)
+        self.conv2 = nn.Conv2d(width, width, 3, stride=second, padding=1, bias=False)
+        self.bn2 = variant.normed(width)
         self.conv3 = nn.Conv2d(width, EXPANSION * width, 1, bias=False)
-        self.bn3 = nn.BatchNorm2d(EXPANSION * width)
+        self.bn3 = variant.normed(EXPANSION * width)
         self.relu = nn.ReLU()
         changes = stride != 1 or channels != EXPANSION * width
-        self.downsample = _projection(channels, EXPANSION * width, stride) if changes else nn.Identity()
+        self.downsample = _projection(channels, EXPANSION * width, stride, variant) if changes else nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.relu(self.bn1(self.conv1(x)))
@@ -51,8 +72,13 @@ class Residual(Network):
     mean: ClassVar[float | tuple[float, float, float]] = (0.485, 0.456, 0.406)
     deviation: ClassVar[float | tuple[float, float, float]] = (0.229, 0.224, 0.225)
     feature_size = IMAGENET_CLASSES
+    variant: ClassVar[Variant] = USUAL
 
     def extractor(self) -> nn.Module:
+        return nn.Sequential(OrderedDict(**self.trunk(), fc=nn.Linear(POOLED, IMAGENET_CLASSES)))
+
+    def trunk(self) -> OrderedDict[str, nn.Module]:
+        """All layers up to the pooled features."""
         stages: OrderedDict[str, nn.Module] = OrderedDict()
         channels = 64
         for number, depth in enumerate(self.depths):
@@ -60,20 +86,17 @@ class Residual(Network):
             strides = [1 if number == 0 else 2] + [1] * (depth - 1)
             inputs = [channels] + [EXPANSION * width] * (depth - 1)
             stages[f"layer{number + 1}"] = nn.Sequential(
-                *(Bottleneck(c, width, stride) for c, stride in zip(inputs, strides, strict=True))
+                *(Bottleneck(c, width, stride, self.variant) for c, stride in zip(inputs, strides, strict=True))
             )
             channels = EXPANSION * width
-        return nn.Sequential(
-            OrderedDict(
-                conv1=nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False),
-                bn1=nn.BatchNorm2d(64),
-                relu=nn.ReLU(),
-                maxpool=nn.MaxPool2d(3, stride=2, padding=1),
-                **stages,
-                avgpool=nn.AdaptiveAvgPool2d(1),
-                flatten=nn.Flatten(),
-                fc=nn.Linear(channels, IMAGENET_CLASSES),
-            )
+        return OrderedDict(
+            conv1=nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False),
+            bn1=self.variant.normed(64),
+            relu=nn.ReLU(),
+            maxpool=nn.MaxPool2d(3, stride=2, padding=1),
+            **stages,
+            avgpool=nn.AdaptiveAvgPool2d(1),
+            flatten=nn.Flatten(),
         )
 
     def predictor(self) -> nn.Module:
@@ -91,5 +114,5 @@ class Residual(Network):
         return load(self.name, self.schema(part), remedy)
 
 
-def _projection(channels: int, wider: int, stride: int) -> nn.Module:
-    return nn.Sequential(nn.Conv2d(channels, wider, 1, stride=stride, bias=False), nn.BatchNorm2d(wider))
+def _projection(channels: int, wider: int, stride: int, variant: Variant) -> nn.Module:
+    return nn.Sequential(nn.Conv2d(channels, wider, 1, stride=stride, bias=False), variant.normed(wider))

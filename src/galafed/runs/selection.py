@@ -11,6 +11,9 @@ CRITERIA: Mapping[str, int] = {"discrepancy": -1, "entropy": -1, "information": 
 WARM_UP = 0.1
 """The first tenth of the rounds is not picked from: untrained predictors agree because they know nothing."""
 
+TOLD = 0.1
+"""Nor is a round whose predictions tell less than this share of what there is to tell: predictors agree there, too."""
+
 History = Sequence[Mapping[str, Any]]
 
 
@@ -18,12 +21,18 @@ def picks(history: History, rounds: int) -> dict[str, Mapping[str, Any]]:
     """For each criterion that was measured, the metrics of the round it picks; on a tie the latest."""
     measured = [line for line in history if line.get("information") is not None]
     settled = [line for line in measured if line["round"] > WARM_UP * rounds] or measured
+    telling = [line for line in settled if _tells(line)] or settled
     result = {}
     for criterion, sign in CRITERIA.items():
-        candidates = [line for line in settled if line.get(criterion) is not None]
+        candidates = [line for line in telling if line.get(criterion) is not None]
         if candidates:
             result[criterion] = max(candidates, key=lambda line: (sign * line[criterion], line["round"]))
     return result
+
+
+def _tells(line: Mapping[str, Any]) -> bool:
+    """Whether I ≥ 0.1 H: information I of H, the entropy of the mean prediction, which is I and the mean entropy."""
+    return bool(line["information"] >= TOLD * (line["information"] + line["entropy"]))
 
 
 def selected(history: History, rounds: int, criterion: str) -> Mapping[str, Any] | None:
