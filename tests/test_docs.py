@@ -274,6 +274,9 @@ def test_seventeen_sources_of_the_page_are_the_measured_ones():
     page = (ROOT / "results/digit-18/table.md").read_text(encoding="utf-8")
     (told,) = re.findall(r"with 17 it takes (.*?) s a round here.* and GALA (.*?) after 20 of its 60", page)
     assert f"runs here, in {told[0]} s a round" in ACCURACY
+    mean = sum(cell["mean"] for (row, _), cell in found.items() if row == "KD3A") / 9
+    kd3a = (ROOT / "docs/methods/kd3a.md").read_text(encoding="utf-8")
+    assert f"takes {told[0]} s; 20 of 100 rounds were measured, and it has {mean:.1f} % on average" in kd3a
     assert f"after as many rounds GALA has {told[1]} on average" in ACCURACY
     targets = [column for row, column in found if row == "GALA"]
     records = json.loads((ROOT / "results/digit-18/table.json").read_text())
@@ -367,6 +370,21 @@ def test_photographs_of_the_page_are_the_measured_ones():
     mean = sum(r["mean"] for r in larger) / 4
     assert f"a little larger, it has {mean:.1f}, and is within a point of the paper on all four targets" in ACCURACY
     assert all(abs(r["mean"] - r["paper"]) < 1 and (r["rounds"], r["seeds"]) == (20, 1) for r in larger)
+
+
+def test_what_decisions_say_of_other_networks_for_photographs():
+    text = (ROOT / "docs/decisions.md").read_text(encoding="utf-8")
+    found = json.loads((ROOT / "results/probe/table.json").read_text())
+    mean = {row: f"{sum(values.values()) / 4:.1f}" for row, values in found.items()}
+    frozen, alone = "all sources together", "without each source in turn"
+    assert mean[frozen] == mean[f"{frozen}, ResNet-50"]
+    assert f"With frozen features it has {mean[frozen]} on average, as Lite0" in text
+    lite2 = mean[f"{alone}, EfficientNet-Lite2 with 224 pixels"]
+    told = f"like it least: {mean[f'{alone}, ResNet-50']}, where Lite0 has {mean[alone]} and Lite2 {lite2}"
+    assert told in text
+    records = json.loads((ROOT / "results/office-lite2/table.json").read_text())
+    gala = {r["column"]: r["mean"] for r in records if (r["row"], r["selection"]) == ("GALA", "last")}
+    assert f"GALA has {sum(gala.values()) / 4:.1f} on average, and {gala['caltech']:.1f} on Caltech instead" in text
 
 
 def test_linear_predictors_of_the_page_are_the_measured_ones():
