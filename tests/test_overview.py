@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from galafed.errors import ConfigError
+from galafed.reproduction.glance import at_a_glance
 from galafed.reproduction.overview import overview, write_overview
 from galafed.runs import archive
 from galafed.studies.base import studies
@@ -51,6 +52,29 @@ def results(tmp_path: Path) -> Path:
     (tmp_path / "apart").mkdir()
     (tmp_path / "apart" / "table.md").write_text("# Something else\n\ntext\n")
     return tmp_path
+
+
+def test_a_table_at_a_glance(tmp_path: Path) -> None:
+    accuracies = {
+        "mnist": (99.16, 99.2, 99.3),
+        "mnistm": (92.1, 93.0, 92.0),
+        "svhn": (89.9, 91.2, 90.0),
+        "usps": (98.34, 98.3, 98.26),
+    }
+    records = [
+        {"row": row, "column": column, "mean": mean, "paper": paper, "stand_in": column == "usps", "selection": "last"}
+        for column, (ours, paper, theirs) in accuracies.items()
+        for row, mean in (("GALA", ours), ("FACT", theirs))
+    ]
+    (tmp_path / "digit-five").mkdir()
+    table = tmp_path / "digit-five" / "table.json"
+    table.write_text(json.dumps([*records, records[0] | {"mean": 1.0, "selection": "best_oracle"}]))
+    means = "94.9* (95.4) | 94.9* (95.4)"
+    told = f"[digit-five](digit-five/table.md) | {means} | mnist, usps | mnistm | svhn (-1.3) | 1 of 4 |"
+    assert told in at_a_glance(tmp_path)  # 98.3 against 98.3 is no lead
+    for lacking in (records[1:], [record | {"paper": None} for record in records]):
+        table.write_text(json.dumps(lacking))
+        assert at_a_glance(tmp_path) == ""
 
 
 def test_headlines_verdicts_pictures_and_what_is_missing(results: Path) -> None:

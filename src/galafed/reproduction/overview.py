@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from galafed.errors import ConfigError
+from galafed.reproduction.glance import at_a_glance
 from galafed.reproduction.pages import grid, listed, page, write_files
 from galafed.studies.base import Study, progress, studies
 
@@ -37,6 +38,7 @@ def overview(out: Path) -> str:
         "and each table tells the command, the commit and the machine it was made with. `gala reproduce STUDY` runs "
         "what a study lacks, or goes on with it. Its tables and figures are those of the paper; * marks "
         "a mean over targets of which some are stand-ins.",
+        at_a_glance(out),
         grid(["study", "measured", "what"], state),
         *(part for row in found for part in _study(out / row["name"], row)),
         "## Missing" if missing else "",
