@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from galafed.errors import ConfigError
-from galafed.reproduction.glance import at_a_glance
+from galafed.reproduction import glance
 from galafed.reproduction.overview import overview, write_overview
 from galafed.runs import archive
 from galafed.studies.base import studies
@@ -71,10 +71,16 @@ def test_a_table_at_a_glance(tmp_path: Path) -> None:
     table.write_text(json.dumps([*records, records[0] | {"mean": 1.0, "selection": "best_oracle"}]))
     means = "94.9* (95.4) | 94.9* (95.4)"
     told = f"[digit-five](digit-five/table.md) | {means} | mnist, usps | mnistm | svhn (-1.3) | 1 of 4 |"
-    assert told in at_a_glance(tmp_path)  # 98.3 against 98.3 is no lead
+    assert told in glance.at_a_glance(tmp_path)  # 98.3 against 98.3 is no lead
+    drawing = glance.drawn(tmp_path)
+    assert drawing is not None
+    assert drawing.startswith(b"\x89PNG")
+    write_overview(tmp_path)
+    assert (tmp_path / glance.PICTURE).read_bytes().startswith(b"\x89PNG")
     for lacking in (records[1:], [record | {"paper": None} for record in records]):
         table.write_text(json.dumps(lacking))
-        assert at_a_glance(tmp_path) == ""
+        assert glance.at_a_glance(tmp_path) == ""
+        assert glance.drawn(tmp_path) is None
 
 
 def test_headlines_verdicts_pictures_and_what_is_missing(results: Path) -> None:

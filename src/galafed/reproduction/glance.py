@@ -6,9 +6,13 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from galafed.reproduction.figure import picture
 from galafed.reproduction.pages import grid
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 TABLES = ("digit-five", "digit-18", "office-caltech10")
 CLOSE = 1.0
@@ -23,26 +27,42 @@ HEADER = (
     "ahead of FACT",
 )
 
+ROWS = ("oracle", "FACT", "GALA")
+PICTURE = "glance.png"
+CAPTION = "GALA and FACT next to the paper, target by target"
+
 Cells = Mapping[str, Mapping[str, Any]]
 """By target."""
 
 
 def at_a_glance(out: Path) -> str:
     """A row for each table of which GALA and FACT were measured on the same targets; empty where there is none."""
-    found = {name: path for name in TABLES if (path := out / name / "table.json").is_file()}
-    rows = [row for name, path in found.items() for row in _row(name, json.loads(path.read_text(encoding="utf-8")))]
+    rows = [_row(name, rows) for name, rows in _tables(out).items()]
     return grid(HEADER, rows) if rows else ""
 
 
-def _row(name: str, records: list[Mapping[str, Any]]) -> list[list[str]]:
-    gala, fact = (
-        {r["column"]: r for r in records if (r["row"], r["selection"]) == (row, "last")} for row in ("GALA", "FACT")
-    )
-    cells = (*gala.values(), *fact.values())
-    if not gala or gala.keys() != fact.keys() or any(cell["paper"] is None for cell in cells):
-        return []
-    # As the table shows them: what is rounded to the same figure is the same.
-    short = {target: round(cell["paper"] - round(cell["mean"], 1), 1) for target, cell in gala.items()}
+def drawn(out: Path) -> bytes | None:
+    """A panel for each of these tables, a line for each target; none where there is no table."""
+    tables = _tables(out)
+    return picture(CAPTION, list(tables), lambda axes, name: _draw(axes, tables[name])) if tables else None
+
+
+def _tables(out: Path) -> dict[str, dict[str, Cells]]:
+    """By study, the cells of each row in the last round, where GALA and FACT can be held against the paper."""
+    found: dict[str, dict[str, Cells]] = {}
+    for name in TABLES:
+        if (path := out / name / "table.json").is_file():
+            last = [record for record in json.loads(path.read_text(encoding="utf-8")) if record["selection"] == "last"]
+            rows: dict[str, Cells] = {row: {r["column"]: r for r in last if r["row"] == row} for row in ROWS}
+            told = all(cell["paper"] is not None for row in ("FACT", "GALA") for cell in rows[row].values())
+            if rows["GALA"] and rows["GALA"].keys() == rows["FACT"].keys() and told:
+                found[name] = rows
+    return found
+
+
+def _row(name: str, rows: Mapping[str, Cells]) -> list[str]:
+    gala, fact = rows["GALA"], rows["FACT"]
+    short = {target: _short(cell) for target, cell in gala.items()}
     ahead = [target for target in gala if round(gala[target]["mean"], 1) > round(fact[target]["mean"], 1)]
     groups = (
         [target for target, points in short.items() if points <= 0],
@@ -50,7 +70,13 @@ def _row(name: str, records: list[Mapping[str, Any]]) -> list[list[str]]:
         [f"{target} (-{points:.1f})" for target, points in short.items() if points > CLOSE],
     )
     told = [", ".join(group) or "-" for group in groups]
-    return [[f"[{name}]({name}/table.md)", _mean(gala), _mean(fact), *told, f"{len(ahead)} of {len(gala)}"]]
+    return [f"[{name}]({name}/table.md)", _mean(gala), _mean(fact), *told, f"{len(ahead)} of {len(gala)}"]
+
+
+def _short(cell: Mapping[str, Any]) -> float:
+    """Points that lack; as the table shows them, for what is rounded to the same figure is the same."""
+    points: float = round(cell["paper"] - round(cell["mean"], 1), 1)
+    return points
 
 
 def _mean(cells: Cells) -> str:
@@ -58,3 +84,22 @@ def _mean(cells: Cells) -> str:
     stars = "*" if any(cell["stand_in"] for cell in cells.values()) else ""
     ours, paper = (fmean(cell[key] for cell in cells.values()) for key in ("mean", "paper"))
     return f"{ours:.1f}{stars} ({paper:.1f})"
+
+
+def _draw(axes: Axes, rows: Mapping[str, Cells]) -> None:
+    """Accuracies from left to right, targets from top to bottom: ours filled, the paper's hollow."""
+    targets = list(rows["GALA"])
+    for row, colour, mark, shift in (("FACT", "C0", "s", 0.17), ("GALA", "C3", "o", -0.17)):
+        for place, target in enumerate(targets):
+            cell, height = rows[row][target], place + shift
+            axes.plot([cell["paper"], cell["mean"]], [height, height], color=colour, linewidth=1, alpha=0.6)
+            axes.plot(cell["paper"], height, mark, color=colour, markersize=5, markerfacecolor="white")
+            axes.plot(cell["mean"], height, mark, color=colour, markersize=5, label=row if not place else None)
+    for place, target in enumerate(targets):
+        if target in rows["oracle"]:
+            axes.plot(rows["oracle"][target]["mean"], place, "|", color="0.4", markersize=16)
+    stars = ["*" if rows["GALA"][target]["stand_in"] else "" for target in targets]
+    axes.set_yticks(range(len(targets)), [f"{t}{star}" for t, star in zip(targets, stars, strict=True)], fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlabel("last round, %: ours filled, the paper's hollow; | all labels", fontsize=8)
+    axes.legend(fontsize=7, loc="best")

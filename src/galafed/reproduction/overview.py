@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from galafed.errors import ConfigError
-from galafed.reproduction.glance import at_a_glance
+from galafed.reproduction import glance
 from galafed.reproduction.pages import grid, listed, page, write_files
 from galafed.studies.base import Study, progress, studies
 
@@ -18,8 +18,9 @@ VERDICT = "## Verdict"
 
 
 def write_overview(out: Path) -> Path:
-    """Write the page over all studies into the folder of their results."""
-    (path,) = write_files(out, {FILE: overview(out)})
+    """Write the page over all studies, and its picture, into the folder of their results; returns the page."""
+    text, drawing = overview(out), glance.drawn(out)
+    path, *_ = write_files(out, {FILE: text} | ({glance.PICTURE: drawing} if drawing else {}))
     return path
 
 
@@ -38,7 +39,8 @@ def overview(out: Path) -> str:
         "and each table tells the command, the commit and the machine it was made with. `gala reproduce STUDY` runs "
         "what a study lacks, or goes on with it. Its tables and figures are those of the paper; * marks "
         "a mean over targets of which some are stand-ins.",
-        at_a_glance(out),
+        table := glance.at_a_glance(out),
+        f"![{glance.CAPTION}]({glance.PICTURE})" if table else "",
         grid(["study", "measured", "what"], state),
         *(part for row in found for part in _study(out / row["name"], row)),
         "## Missing" if missing else "",
