@@ -74,7 +74,8 @@ class DigitFiveStudy(AccuracyStudy):
         "rounds. On SYN it is above: ours is drawn anew.",
         "GALA": "Higher learning rates and a stronger IGD have no more on average over MNIST-M, SVHN and USPS, nor has "
         "the softmax of a softmax of FACT's code, on any target ([sweep-second](../sweep-second/table.md), "
-        "[digit-five-softmax](../digit-five-softmax/table.md)). On SVHN it is not for want of rounds: with the paper's 500 it has 89.5, and 97.5 on USPS "
+        "[digit-five-softmax](../digit-five-softmax/table.md)). On SVHN it is not for want of rounds: with the paper's "
+        "500 it has 89.5, and 97.5 on USPS "
         "([digit-five-rounds](../digit-five-rounds/table.md)). On SVHN FACT is as far below the paper, and the oracle "
         "explains 0.4 of the 1.8 points. Of the sources SYN alone teaches SVHN: a model of it has 86 there, of the "
         "three others at most 24 ([similarity](../similarity/table.md), with the first edition); and it is drawn anew. "
