@@ -186,8 +186,9 @@ def test_without_the_data_the_page_says_what_it_lacks(tmp_path: Path, monkeypatc
     def gone(*_: object) -> None:
         raise DataError("toy: its files are missing")
 
+    folder = toy_run().folder  # made with the data, whichever test is the first to ask for it
     monkeypatch.setattr(benchmarks.get("toy"), "load", gone)
-    path, missing = write_report(toy_run().folder, tmp_path / "page.html", None)
+    path, missing = write_report(folder, tmp_path / "page.html", None)
     html = path.read_text()
     assert "its files are missing" in missing
     assert "its files are missing" in html

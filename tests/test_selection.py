@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from galafed.config import resolve
 from galafed.model import Model
+from galafed.report.page.reading import headline
+from galafed.report.tables import summary_table
+from galafed.report.words import collapse
 from galafed.runs.checkpoint import Checkpoint
-from galafed.runs.selection import CRITERIA, WARM_UP, best, picks, selected
+from galafed.runs.selection import CRITERIA, WARM_UP, best, picks, selected, told
 from galafed.runs.summary import summarise
 
 
@@ -76,6 +81,38 @@ def test_a_round_that_says_the_same_of_every_image_is_not_picked() -> None:
     assert picks(lines, 5)["discrepancy"]["round"] == 3  # where none says anything, one is picked nevertheless
 
 
+@pytest.mark.parametrize(
+    ("information", "entropy", "share"),
+    [(0.0, 2.3, 0.0), (-1e-9, 2.3, 0.0), (2.3, 0.0, 1.0), (0.2, 1.8, 0.1), (0.0, 0.0, 0.0), (0.5, 0.5, 0.5)],
+)
+def test_how_much_of_what_there_is_to_tell_is_told(information: float, entropy: float, share: float) -> None:
+    assert told(line(1, information=information, entropy=entropy)) == pytest.approx(share, abs=1e-6)
+
+
+def summary_of(entries: list[dict[str, Any]], criterion: str = "discrepancy") -> dict[str, Any]:
+    """The summary of a run with these rounds."""
+    traffic = {"source": 1, "server": 3, "target": 2, "not_in_paper": 1}
+    more: dict[str, Any] = {"relevance": {}, "failures": [], "seconds": 1.0, "bytes": traffic, "loss": 0.0}
+    config = resolve({"benchmark": "toy", "rounds": len(entries), "selection": criterion})
+    model = Model({"extractor": {}, "predictor": {}})
+    lines = tuple(entry | more for entry in entries)
+    final = Checkpoint(rounds_done=len(entries), config_hash=config.hash(), model=model, history=lines)
+    return summarise(config, final, device="cpu", notes={})
+
+
+def test_a_model_that_says_the_same_of_every_image_is_called_collapsed_without_labels() -> None:
+    blank = {"accuracy": None, "information": 0.01, "entropy": 2.2}
+    for last, collapsed in ((blank, True), ({"accuracy": 0.1}, False), (blank | {"information": None}, False)):
+        found = summary_of([line(1), line(2, **last)])
+        assert bool(collapse(found)) == collapsed
+        assert ("nearly the same of every image" in headline(found)) == collapsed
+        shown = io.StringIO()
+        Console(file=shown, width=200).print(summary_table(found))
+        assert ("lower training.lr" in shown.getvalue()) == collapsed
+    found.pop("told")
+    assert not collapse(found)  # runs of old do not say
+
+
 def test_a_round_that_was_not_tested_is_not_picked() -> None:
     lines = history("discrepancy", [0.5, 0.1, 0.4])
     lines[1] |= {"accuracy": None, "entropy": None, "information": None}
@@ -140,14 +177,7 @@ def test_the_summary_calls_the_best_round_an_oracle_and_nothing_else(criterion: 
         line(4, accuracy=0.2, discrepancy=0.9, entropy=0.9, information=0.9),
         line(5, accuracy=0.1, discrepancy=0.9, entropy=0.9, information=0.1),
     ]
-    traffic = {"source": 1, "server": 3, "target": 2, "not_in_paper": 1}
-    more: dict[str, Any] = {"relevance": {}, "failures": [], "seconds": 1.0, "bytes": traffic, "loss": 0.0}
-    config = resolve({"benchmark": "toy", "rounds": 5, "selection": criterion})
-    model = Model({"extractor": {}, "predictor": {}})
-    final = Checkpoint(
-        rounds_done=5, config_hash=config.hash(), model=model, history=tuple(entry | more for entry in measured)
-    )
-    summary = summarise(config, final, device="cpu", notes={})
+    summary = summary_of(measured, criterion)
     accuracy = summary["accuracy"]
     assert set(accuracy) == {"last", "selected", "best_oracle"}
     assert (accuracy["last"], accuracy["best_oracle"]) == (0.1, 0.9)

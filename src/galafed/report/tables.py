@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from galafed.report.words import bar, megabytes, percent, with_note
+from galafed.report.words import bar, collapse, megabytes, percent, with_note
 
 if TYPE_CHECKING:
     from galafed.reproduction.checking import Checked
@@ -25,6 +25,8 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
     target = with_note(summary["target"], notes.get(summary["target"], ""))
     table.add_row("target", f"{target} ({summary['benchmark']}, {summary['algorithm']}, seed {summary['seed']})")
     table.add_row("accuracy, last round", f"[bold green]{percent(accuracy['last'])}[/]")
+    if warning := collapse(summary):
+        table.add_row("[red]collapsed[/]", f"[red]{warning}[/]")
     for criterion, pick in summary["selection"].items():
         table.add_row(
             f"accuracy, picked by {criterion}", f"{percent(pick['accuracy'])} (round {pick['round']}, no labels used)"

@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from galafed.config import Run
+from galafed.runs.selection import TOLD
+
+
+def collapse(summary: Mapping[str, Any]) -> str:
+    """What to say of a run whose model gives nearly the same answer to every image of the target; it needs no label."""
+    told = summary.get("told")  # runs of old do not say
+    if told is None or told >= TOLD:
+        return ""
+    return (
+        "Its model says nearly the same of every image of the target, so it has learnt nothing of it: lower "
+        "training.lr or the weight of the adaptation, such as gala.igd_scale, and look at the losses."
+    )
 
 
 def with_note(domain: str, note: str) -> str:

@@ -21,7 +21,7 @@ def picks(history: History, rounds: int) -> dict[str, Mapping[str, Any]]:
     """For each criterion that was measured, the metrics of the round it picks; on a tie the latest."""
     measured = [line for line in history if line.get("information") is not None]
     settled = [line for line in measured if line["round"] > WARM_UP * rounds] or measured
-    telling = [line for line in settled if _tells(line)] or settled
+    telling = [line for line in settled if told(line) >= TOLD] or settled
     result = {}
     for criterion, sign in CRITERIA.items():
         candidates = [line for line in telling if line.get(criterion) is not None]
@@ -30,9 +30,13 @@ def picks(history: History, rounds: int) -> dict[str, Mapping[str, Any]]:
     return result
 
 
-def _tells(line: Mapping[str, Any]) -> bool:
-    """Whether I ≥ 0.1 H: information I of H, the entropy of the mean prediction, which is I and the mean entropy."""
-    return bool(line["information"] >= TOLD * (line["information"] + line["entropy"]))
+def told(line: Mapping[str, Any]) -> float:
+    """I / H: the share that predictions tell, I, of what there is to tell, the entropy H of the mean prediction.
+
+    H is I and the mean entropy. 0 where all images are given the same answer, 1 where every answer is sure.
+    """
+    information, entropy = line["information"], line["entropy"]
+    return float(information / (information + entropy)) if information + entropy > 0 else 0.0
 
 
 def selected(history: History, rounds: int, criterion: str) -> Mapping[str, Any] | None:

@@ -12,7 +12,7 @@ import torch
 from galafed.benchmarks.base import benchmarks
 from galafed.config import Run
 from galafed.runs.checkpoint import Checkpoint
-from galafed.runs.selection import best, picks, selected
+from galafed.runs.selection import best, picks, selected, told
 
 
 def summarise(config: Run, final: Checkpoint, *, device: str, notes: Mapping[str, str]) -> dict[str, Any]:
@@ -42,6 +42,7 @@ def summarise(config: Run, final: Checkpoint, *, device: str, notes: Mapping[str
         },
         "selection": {name: {"round": line["round"], "accuracy": line["accuracy"]} for name, line in criteria.items()},
         "best_oracle_round": top["round"] if top else None,
+        "told": None if last.get("information") is None else round(told(last), 4),
         "relevance": last["relevance"],
         "failures": sum(len(line["failures"]) for line in history),
         "seconds_per_round": fmean(line["seconds"] for line in history),

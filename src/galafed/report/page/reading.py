@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from galafed.algorithms.base import algorithms
-from galafed.report.words import percent, with_note
+from galafed.report.words import collapse, percent, with_note
 
 Line = Mapping[str, Any]
 
@@ -30,7 +30,8 @@ def headline(run: Mapping[str, Any]) -> str:
         f"rounds (seed {run['seed']}, engine {run['engine']})"
     )
     last = run["accuracy"]["last"]
-    return f"{begun}." if last is None else f"{begun}: {percent(last)} of the target's test images are right."
+    result = f"{begun}." if last is None else f"{begun}: {percent(last)} of the target's test images are right."
+    return f"{result} {collapse(run)}".strip()
 
 
 def relevances(lines: Sequence[Line], classes: Sequence[str], notes: Mapping[str, str]) -> list[str]:
