@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from galafed.config import Run
-from galafed.runs.selection import TOLD
+
+NOTHING = 0.02
+"""Share of what there is to tell. A model that was hardly trained, and is unsure of all it says, tells more."""
 
 
 def collapse(summary: Mapping[str, Any]) -> str:
     """What to say of a run whose model gives nearly the same answer to every image of the target; it needs no label."""
     told = summary.get("told")  # runs of old do not say
-    if told is None or told >= TOLD:
+    if told is None or told >= NOTHING:
         return ""
     return (
         "Its model says nearly the same of every image of the target, so it has learnt nothing of it: lower "
