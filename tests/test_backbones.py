@@ -498,13 +498,17 @@ def test_the_script_refuses_other_weights_and_leaves_nothing(places: tuple[Path,
 
 
 @pytest.mark.parametrize(
-    "network", [pytest.param("efficientnet_lite0", marks=pytest.mark.slow), "efficientnet_lite0_fixed"]
+    "network",
+    [
+        "efficientnet_lite0_fixed",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("efficientnet_lite0", "resnet50_fixed")),
+    ],
 )
 def test_a_pretrained_network_runs_alike_on_both_engines(
     network: str, places: tuple[Path, Path], tmp_path: Path
 ) -> None:
     made = networks.get(network)(classes=3, image_size=8)
-    save_file(dict(made.make("extractor").state_dict()), places[1] / f"{network.removesuffix('_fixed')}.safetensors")
+    save_file(dict(made.make("extractor").state_dict()), places[1] / f"{made.weights}.safetensors")  # type: ignore[attr-defined]
     losses = []
     for engine in ("serial", "stacked"):
         command = [sys.executable, "-m", "galafed", "run", "toy", "--rounds", "1", "--precision", "float64"]
