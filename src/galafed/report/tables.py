@@ -26,7 +26,7 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
     table.add_row("target", f"{target} ({summary['benchmark']}, {summary['algorithm']}, seed {summary['seed']})")
     table.add_row("accuracy, last round", f"[bold green]{percent(accuracy['last'])}[/]")
     if warning := collapse(summary):
-        table.add_row("[red]collapsed[/]", f"[red]{warning}[/]")
+        table.add_row("[red]caution[/]", f"[red]{warning}[/]")
     for criterion, pick in summary["selection"].items():
         table.add_row(
             f"accuracy, picked by {criterion}", f"{percent(pick['accuracy'])} (round {pick['round']}, no labels used)"

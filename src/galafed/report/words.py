@@ -17,8 +17,8 @@ def collapse(summary: Mapping[str, Any]) -> str:
     if told is None or told >= NOTHING:
         return ""
     return (
-        "Its model says nearly the same of every image of the target, so it has learnt nothing of it: lower "
-        "training.lr or the weight of the adaptation, such as gala.igd_scale, and look at the losses."
+        "Its model says nearly the same of every image of the target, so it knows nothing of it. If the losses still "
+        "fall, it needs more rounds; else lower training.lr or the weight of the adaptation, such as gala.igd_scale."
     )
 
 
