@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from galafed.reproduction import published
-from galafed.reproduction.accuracy import ADAPTED, LABELS_BY_FEATURES, SYSTEMS, Values
+from galafed.reproduction.accuracy import ADAPTED, LABELS_BY_FEATURES, SEEDS, SYSTEMS, Values
 from galafed.reproduction.editions import FIRST
 from galafed.studies.base import studies
 from galafed.studies.digit_five import NOT_THIS_NETWORK, ROUNDS, DigitFiveStudy
@@ -26,6 +26,7 @@ class DigitFiveFirstStudy(DigitFiveStudy):
         "SHOT and SFDA were measured with pseudo-labels by class means of the extractor's features alone."
     )
     edition: ClassVar[Values] = FIRST
+    seeds: ClassVar[Mapping[str, int]] = SEEDS
     published: ClassVar[published.Table] = {
         **published.DIGIT_FIVE,
         **{row: published.DIGIT_FIVE[row.partition(",")[0]] for row in LABELS_BY_FEATURES},
