@@ -30,7 +30,7 @@ def test_links_of_the_committed_pages_lead_somewhere() -> None:
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
-    """One of 75 runs of Digit-Five, with its table."""
+    """One of 80 runs of Digit-Five, with its table."""
     folder = tmp_path / "digit-five"
     *_, cell = (cell for cell in studies.get("digit-five")().cells() if cell.row == "GALA")  # type: ignore[attr-defined]
     archive.write(folder, [{"config": cell.run.to_dict()}])
@@ -85,13 +85,13 @@ def test_a_table_at_a_glance(tmp_path: Path) -> None:
 
 def test_headlines_verdicts_pictures_and_what_is_missing(results: Path) -> None:
     text = overview(results)
-    assert "| [digit-five](digit-five/table.md) | 1 of 75 |" in text
+    assert "| [digit-five](digit-five/table.md) | 1 of 80 |" in text
     assert "| GALA | 97.4* | 98.4 | 5 of 5 | 1 | 100 |" in text
     assert "| FACT | - | - | 1 of 5 | 1 | 100 |" in text  # a mean over other columns than GALA's
     assert "- **GALA** below: syn." in text
     assert "- y" not in text
     assert "](digit-five/curve.png)" in text
-    assert "- digit-five: 74 of 75 not measured" in text
+    assert "- digit-five: 79 of 80 not measured" in text
     assert "- [apart/table.md](apart/table.md): Something else" in text
 
 

@@ -14,6 +14,7 @@ from galafed.reproduction.accuracy import AccuracyStudy
 from galafed.reproduction.history import late_rise
 from galafed.runs import archive
 from galafed.studies.base import studies
+from galafed.studies.digit_five_open import STATISTICS, TAU
 from galafed.studies.digit_five_softmax import BOTH, ONCE
 from galafed.studies.sweep_office import FIXED
 from galafed.studies.sweep_second import CENTRE
@@ -102,8 +103,8 @@ def test_what_is_said_of_digit_five() -> None:
 
 def test_what_is_said_of_fact_and_gala_on_svhn() -> None:
     said("digit-five", "FACT", "it was still rising", "On SYN it is above")
-    found = course("digit-five", "fact", "svhn")
-    assert np.mean(found[-10:]) > np.mean(found[-30:-20]) + 0.5
+    for run in runs("digit-five", "fact", "svhn"):
+        assert late_rise(run) > 0.5
     said("digit-five", "GALA", "On SVHN FACT is as far below the paper", "the oracle explains 0.4 of the 1.8 points")
     assert abs(gap("digit-five", "GALA", "svhn") - gap("digit-five", "FACT", "svhn")) < 0.3
     assert [round(gap("digit-five", row, "svhn"), 1) for row in ("oracle", "GALA")] == [0.4, 1.8]
@@ -158,10 +159,10 @@ def test_what_is_said_of_sevens_and_nines() -> None:
 
 
 def test_what_is_said_of_gala_on_usps_and_other_targets() -> None:
-    said("digit-five", "GALA", "On USPS its seeds have 97.0, 95.8 and 97.3, and FACT 97.7")
-    seeds = runs("digit-five", "gala", "usps")
-    assert [round(100 * run["accuracy"]["last"], 1) for run in seeds] == [97.0, 95.8, 97.3]
-    assert round(cell("digit-five", "FACT", "usps")[0], 1) == 97.7
+    said("digit-five", "GALA", "On USPS its seeds have 97.0, 95.8 and 97.3, and FACT's 97.7 and 97.8")
+    for algorithm, ends in (("gala", [97.0, 95.8, 97.3]), ("fact", [97.7, 97.8])):
+        found = [round(100 * run["accuracy"]["last"], 1) for run in runs("digit-five", algorithm, "usps")]
+        assert found == ends
     said("digit-five", "GALA", "1860 images have a standard error of 0.4")
     assert round(100 * (0.97 * 0.03 / 1860) ** 0.5, 1) == 0.4
     said("digit-five", "GALA", "With nine sources the oracle's accuracy was reached there")
@@ -332,9 +333,17 @@ def test_four_sources_are_also_in_other_tables() -> None:
     assert "With four sources and 100 rounds instead of 60 FACT is within a point everywhere" in page
     for target in ("mnist", "mnistm", "svhn", "syn", "usps"):
         assert abs(cell(FIRST, "GALA", target)[0] - cell(FIRST, "FACT", target)[0]) < 1, target
-    assert "on mnistm, svhn and syn it was still rising" in page
-    rises = {run["target"]: late_rise(run) for run in runs(FIRST, "kd3a")}
-    assert {target for target, points in rises.items() if points > 1} == {"mnistm", "svhn", "syn"}
+    assert "on mnistm, svhn and syn it was still rising, with every number of sources" in page
+    few, more = runs(FIRST, "kd3a"), runs("source-count", "kd3a")
+    assert {run["target"] for run in few if late_rise(run) > 1} == {"mnistm", "svhn", "syn"}
+    assert sorted(len(run["sources"]) for run in more) == [6] * 5 + [9] * 5
+    assert all(late_rise(run) > 1 for run in more if run["target"] in ("mnistm", "svhn", "syn"))
+    assert "syn has 0.34 with four sources, and with nine 0.14, the others 0.08 to 0.13" in page
+    (four,) = [run for run in few if run["target"] == "svhn"]
+    (nine,) = [run for run in more if run["target"] == "svhn" and len(run["sources"]) == 9]
+    assert [f"{run['relevance'].pop('syn'):.2f}" for run in (four, nine)] == ["0.34", "0.14"]
+    assert [f"{choose(nine['relevance'].values()):.2f}" for choose in (min, max)] == ["0.08", "0.13"]
+    assert cell("similarity", "syn", "svhn")[0] > 3 * max(cell("similarity", s, "svhn")[0] for s in nine["relevance"])
     assert "With the network of its authors, KD3A is ahead on syn with four sources" in page
     assert cell("digit-five-cut-first", "KD3A", "syn")[0] - cell("source-count", "GALA", "syn, 4")[0] > 1
 
@@ -351,19 +360,19 @@ def test_what_is_said_of_digit_18() -> None:
     )
     assert gap("digit-18-first", "oracle", "synm") > 1
     assert above("oracle", "synm") > 5
-    said("digit-18", "FACT", "by four fifths as much or more; on MNISTM it explains a third")
-    shares = {t: above("oracle", t) / above("FACT", t) for t in ("syn", "synm", "svhnxs", "uspsm", "mnistm")}
-    assert 0.3 < shares.pop("mnistm") < 0.37
+    said("digit-18", "FACT", "by four fifths as much or more; on MNISTM it explains a quarter")
+    shares = {t: above("oracle", t) / above("FACT", t) for t in ("syn", "synm", "uspsm", "mnistm")}
+    assert 0.22 < shares.pop("mnistm") < 0.29
     assert min(shares.values()) >= 0.8
     said("digit-18", "GALA", "there the oracle is above the paper's by more than GALA is")
     assert all(above("oracle", target) > above("GALA", target) > 1 for target in ("synm", "uspsm"))
-    said("digit-18", "GALA", "GALA has 95.1 on average (95.0), without USPSM too 95.0 (95.4)")
+    said("digit-18", "GALA", "GALA has 95.2 on average (95.0), without USPSM too 95.1 (95.4)")
     some = [cell("digit-18", "GALA", t) for t in published.DIGIT_18["GALA"] if t not in ("syn", "synm", "uspsm")]
-    assert [f"{fmean(values):.1f}" for values in zip(*some, strict=True)] == ["95.0", "95.4"]
+    assert [f"{fmean(values):.1f}" for values in zip(*some, strict=True)] == ["95.1", "95.4"]
     others = [
         cell("digit-18", "GALA", target) for target in published.DIGIT_18["GALA"] if target not in ("syn", "synm")
     ]
-    assert [f"{fmean(values):.1f}" for values in zip(*others, strict=True)] == ["95.1", "95.0"]
+    assert [f"{fmean(values):.1f}" for values in zip(*others, strict=True)] == ["95.2", "95.0"]
     said(
         "digit-18", "GALA", "it was still rising", "six tenths of the relevance", "within a point of the paper on both"
     )
@@ -375,6 +384,39 @@ def test_what_is_said_of_digit_18() -> None:
     said("digit-18", "GALA", "FACT is ahead by 0.2, 9000 images have a standard error of 0.1")
     assert round(cell("digit-18", "FACT", "syn")[0] - cell("digit-18", "GALA", "syn")[0], 1) == 0.2
     assert round(100 * (0.985 * 0.015 / 9000) ** 0.5, 1) == 0.1
+
+
+def test_what_the_pairs_of_fact_have_to_do_with_its_seeds() -> None:
+    said("digit-18", "FACT", "On SVHNXS its seeds have 86.5, 86.9 and 61.0", "was in 9, 8 and 2 of the 60 pairs")
+    seeds = runs("digit-18", "fact", "svhnxs")
+    assert [f"{100 * run['accuracy']['last']:.1f}" for run in seeds] == ["86.5", "86.9", "61.0"]
+    assert [sum("synxs" in pair for pair in run["kept"]["pair"]) for run in seeds] == [9, 8, 2]
+    assert {len(run["kept"]["pair"]) for run in seeds} == {60}
+    known = {source: cell("similarity", source, "svhnxs")[0] for source in seeds[0]["sources"]}
+    assert known.pop("synxs") > max(known.values()) + 25
+
+
+def test_what_other_readings_give() -> None:
+    said("digit-five", "GALA", "USPS is within a point of the paper, with 97.9, and SVHN is not; with τ = 1 neither is")
+    assert f"{cell('digit-five-open', STATISTICS, 'usps')[0]:.1f}" == "97.9"
+    assert min(gap("digit-five-open", row, "svhn") for row in (STATISTICS, TAU)) > 1
+    assert gap("digit-five-open", TAU, "usps") > 1
+    every = runs("digit-five-open", "gala", "usps") + runs("digit-five-open", "gala", "svhn")
+    by_tau = {(run["target"], run["config"]["gala"]["tau"]): run for run in every}
+    said("digit-five-open", TAU, "11.5 are sevens to it and 6.4 nines, where 8.5 and 8.8 are")
+    assert of_hundred(by_tau["usps", 1.0]) == ["11.5", "6.4"]
+    said("digit-five-open", TAU, "SYN's, 0.40 with τ = 0.2 and 0.90 with τ = 1")
+    (*_, table) = runs("digit-five", "gala", "svhn")
+    assert [f"{run['relevance']['syn']:.2f}" for run in (table, by_tau["svhn", 1.0])] == ["0.40", "0.90"]
+    said("digit-five-open", STATISTICS, "9.6 are sevens to it and 8.0 nines, nearly as many as to FACT, 9.5 and 8.2")
+    (*_, fact) = runs("digit-five", "fact", "usps")
+    assert [of_hundred(by_tau["usps", 0.2]), of_hundred(fact)] == [["9.6", "8.0"], ["9.5", "8.2"]]
+    said("digit-five-open", STATISTICS, "it has as much over the last ten rounds as the first row, within 0.1")
+    late, first = (
+        np.mean([run["kept"]["accuracy"][-10:] for run in every])
+        for every in ([by_tau["svhn", 0.2]], runs("digit-five", "gala", "svhn"))
+    )
+    assert abs(late - first) < 0.001
 
 
 def test_an_oracle_of_unchanged_images_is_measured_once() -> None:
@@ -524,12 +566,22 @@ def test_a_source_is_tested_by_the_other_sources_and_never_by_the_target() -> No
     assert round(without_each(known, "a")) == 33  # b alone is found, by many; turned and many are not
 
 
-def test_what_is_said_of_four_more_systems_on_photographs() -> None:
+def test_what_is_said_of_five_more_systems_on_photographs() -> None:
     study = "office-caltech10"
     for row in ("MDAN", "CMSS"):
         said(study, row, "On Webcam source-only, too, is below the paper, by 2.0", "standard error of 0.8")
     assert round(gap(study, "source-only", "webcam"), 1) == 2.0
     assert round(100 * (0.98 * 0.02 / 295) ** 0.5, 1) == 0.8
+    said(
+        study, "M³SDA", "below source-only on all four, by 0.6 to 3.2 points", "gains 0.2 and 0.4 after its first round"
+    )
+    less = [cell(study, "source-only", t)[0] - cell(study, "M³SDA", t)[0] for t in published.OFFICE_CALTECH10["M³SDA"]]
+    assert [f"{choose(less):.1f}" for choose in (min, max)] == ["0.6", "3.2"]
+    courses = [course(study, "m3sda", target) for target in ("amazon", "caltech")]
+    assert [f"{found[-1] - found[0]:.1f}" for found in courses] == ["0.2", "0.4"]
+    said(study, "M³SDA", "Its classifiers differ by 0.01 to 0.07, of at most 2, in the end", "10 of 40 rounds")
+    apart = [run["kept"]["discrepancy"][-1] for run in runs(study, "m3sda")]
+    assert [f"{choose(apart):.2f}" for choose in (min, max)] == ["0.01", "0.07"]
     said(study, "DSBN", "source-only has 86.9 on Caltech and 98.7 on DSLR", "is +2.1 and -1.9 points")
     for target, plain, gained in (("caltech", 86.9, 2.1), ("dslr", 98.7, -1.9)):
         batches = cell("office-batch", "source-only", target)[0]

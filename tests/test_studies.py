@@ -502,7 +502,8 @@ def test_what_the_paper_says_of_more_sources_is_held_against_the_numbers() -> No
     def accuracy(row: str, column: str) -> float:
         return {"FACT": 0.8, "KD3A": 0.1}.get(row, 0.5 + 0.02 * int(column.split(", ")[1]))
 
-    grown, fact, gala, steady, kd3a, ahead = _claims("source-count", accuracy)
+    grown, few, fact, gala, steady, kd3a, ahead = _claims("source-count", accuracy)
+    assert "KD3A, from 4 to 9, mnist +0.0" in few
     assert "KD3A*: by more than a point in 15 of 15 cells, within a point in 0. It has 40 rounds, GALA 60" in kd3a
     assert "FACT, from 4 to 9, mnist +0.0" in fact
     assert fact.endswith(": 0 of 5.")
@@ -518,7 +519,7 @@ def test_what_the_paper_says_of_more_sources_is_held_against_the_numbers() -> No
     assert "in 0 of 25 cells, within a point in 25. With four" in same
     *_, close = _claims("source-count", lambda row, column: 0.9 if row == "FACT" else 0.905)
     assert "in 0 of 25 cells, within a point in 25. With four" in close
-    shaken = _claims("source-count", lambda row, column: 0.2 + 0.04 * int(column.split(", ")[1]))[3]
+    shaken = _claims("source-count", lambda row, column: 0.2 + 0.04 * int(column.split(", ")[1]))[4]
     assert shaken.endswith(": confirmed.")
     study = studies.get("source-count")()
     done = [each for each in _done(study, accuracy) if each[0].column != "usps, 13"]
@@ -629,6 +630,23 @@ def test_curves_tell_who_gets_there_first_and_who_moves(tmp_path: Path) -> None:
         for selection, mean in (("selected", last["mean"]), ("best_oracle", 100.0))
     }
     assert not any({"moves", "passed"} & each.keys() for each in others)
+
+
+def test_curves_tell_how_far_seeds_end_apart(tmp_path: Path) -> None:
+    study = studies.get("dynamics")()
+    ends = {"mnistm": {"FACT": [0.6, 0.7, 0.9], "GALA": [0.8, 0.85]}, "svhnxs": {"FACT": [0.6] * 3, "GALA": [0.5, 0.7]}}
+    cells = [cell for cell in study.cells() if cell.column in (*ends, "svhn")]
+    last = [(cell, ends[cell.column][cell.row][cell.run.seed] if cell.column in ends else 0.5) for cell in cells]
+    study.write(
+        tmp_path, [(cell, summary(end) | {"kept": {"accuracy": [0.1, end]}}) for cell, end in last], command="c"
+    )
+    text = (tmp_path / "table.md").read_text()
+    assert "mnistm 80.0 to 85.0 (2 seeds) against 60.0 to 90.0 (3 seeds); svhnxs 50.0 to 70.0 (2 seeds) against" in text
+    assert "Seeds of GALA lie closer together on 1 of 2." in text
+    assert "svhn 50.0" not in text  # of one seed there is nothing to tell
+    one = [(cell, summary(end) | {"kept": {"accuracy": [0.1, end]}}) for cell, end in last if not cell.run.seed]
+    study.write(tmp_path, one, command="c")
+    assert "stable across 10 runs" not in (tmp_path / "table.md").read_text()
 
 
 def test_the_drops_of_fact_are_told_by_pair_without_the_first_rounds(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the paper says of its curves: who gets there first, and whose accuracy moves from round to round."""
+"""What the paper says of its curves: who gets there first, and whose accuracy moves between rounds and seeds."""
 
 from __future__ import annotations
 
@@ -30,6 +30,9 @@ class Compared:
     moves: float
     """Points by which our accuracy changes from a round to the next, mean over the second half of the rounds."""
     moves_other: float
+    ends: Sequence[float]
+    """Our accuracy in the last round, of every seed, in percent."""
+    ends_other: Sequence[float]
 
 
 def compare(columns: Iterable[str], done: Done) -> list[Compared]:
@@ -38,7 +41,8 @@ def compare(columns: Iterable[str], done: Done) -> list[Compared]:
     for column in columns:
         ours, other = (curves_of(row, column, done) for row in (OURS, OTHER))
         if ours and other:
-            level = fmean(curve[-1] for curve in other)
+            ends, ends_other = ([curve[-1] for curve in curves] for curves in (ours, other))
+            level = fmean(ends_other)
             middle = [fmean(values) for values in zip(*ours, strict=False)]
             below = [number for number, value in enumerate(middle, start=1) if value <= level]
             passed = max(below, default=0) + 1
@@ -51,6 +55,8 @@ def compare(columns: Iterable[str], done: Done) -> list[Compared]:
                     len(middle),
                     moves_of(ours),
                     moves_of(other),
+                    ends,
+                    ends_other,
                 )
             )
     return found
@@ -75,6 +81,21 @@ def claims(found: Sequence[Compared]) -> Iterator[str]:
         f"{fmean(each.moves for each in found):.2f} points against {fmean(each.moves_other for each in found):.2f} "
         f"on average; {OURS} moves less on {steadier} of {len(found)}."
     )
+    if several := [each for each in found if min(len(each.ends), len(each.ends_other)) > 1]:
+        closer = sum(_spread(each.ends) < _spread(each.ends_other) for each in several)
+        told = (f"{each.target} {_range(each.ends)} against {_range(each.ends_other)}" for each in several)
+        yield (
+            f"*{OURS}'s accuracy is stable across 10 runs*: last rounds from the lowest seed to the highest, {OURS} "
+            f"against {OTHER}: {'; '.join(told)}. Seeds of {OURS} lie closer together on {closer} of {len(several)}."
+        )
+
+
+def _spread(ends: Sequence[float]) -> float:
+    return max(ends) - min(ends)
+
+
+def _range(ends: Sequence[float]) -> str:
+    return f"{min(ends):.1f} to {max(ends):.1f} ({len(ends)} seeds)"
 
 
 def curves_of(row: str, column: str, done: Done) -> list[list[float]]:
