@@ -153,6 +153,10 @@ class SourceCountStudy(AccuracyStudy):
                     f"*All methods benefit from additional sources at first*: {row}, from {fewest} to {FEW}, "
                     f"{signed(early)}: {better} of {len(early)}."
                 )
+        if fewest < FEW in counts and (early := gained("KD3A", fewest, FEW)):
+            lost = {target: change for target, change in early.items() if change < -CLEAR}
+            told = f"on {signed(lost)}: not confirmed" if lost else "on none: confirmed"
+            yield f"*KD3A remains robust*: from {fewest} to {FEW} sources it loses more than a point {told}."
         yield from self._steadiness(done)
         for rival in RIVALS:
             cells = [column for row, column in last if row == "GALA" and (rival, column) in last]
