@@ -444,6 +444,9 @@ def test_more_sources_and_sharper_weights_of_the_page_are_the_measured_ones():
     for name, words in (("svhn", "SVHN has"), ("syn", "SYN")):
         few, nine, all_ = (gala[f"{name}, {count}"] for count in (4, 9, 17))
         assert f"{words} {few}, {nine} and {all_}" in ACCURACY
+    kd3a = {r["column"]: f"{r['mean']:.1f}" for r in records if (r["row"], r["selection"]) == ("KD3A", "last")}
+    few, six, nine = (kd3a[f"svhn, {count}"] for count in (4, 6, 9))
+    assert f"KD3A, which the paper calls robust, loses there: {few}, {six} and {nine} on SVHN with" in ACCURACY
 
 
 def test_poisoned_sources_of_the_page_are_the_measured_ones():
