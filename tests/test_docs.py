@@ -250,6 +250,28 @@ def test_what_is_said_of_a_second_sweep_and_of_two_softmaxes():
     assert "it would be the best of all settings that were tried" in ACCURACY
 
 
+def test_what_decisions_say_of_head_statistics():
+    text = (ROOT / "docs/decisions.md").read_text(encoding="utf-8")
+    records = json.loads((ROOT / "results/digit-five-open/table.json").read_text())
+    last = {(r["row"], r["column"]): r["mean"] for r in records if r["selection"] == "last"}
+    gained = {target: last[STATISTICS, target] - last["GALA", target] for target in ("usps", "svhn")}
+    assert f"have {gained['usps']:.1f} points more on USPS and {-gained['svhn']:.1f} less on SVHN" in text
+    kept: dict[str, dict[str, list[dict[str, Any]]]] = {"source": {}, "target": {}}
+    for study in ("digit-five", "digit-five-open"):
+        for line in (ROOT / "results" / study / "runs.jsonl").read_text().splitlines():
+            run = json.loads(line)
+            if run["algorithm"] == "gala" and run["config"]["gala"]["tau"] == 0.2:
+                of_target = kept[run["config"]["gala"]["head_statistics"]].setdefault(run["target"], [])
+                of_target.append(run["kept"])
+    assert "by information and entropy, on average over three targets, the target's are better" in text
+    for judge, sign in (("information", 1), ("entropy", -1)):
+        source, target = (
+            sum(sum(run[judge][-1] for run in every[t]) / len(every[t]) for t in ("mnistm", "svhn", "usps"))
+            for every in (kept["source"], kept["target"])
+        )
+        assert sign * target > sign * source
+
+
 def test_what_the_page_says_of_the_first_digits():
     found = mean_of("digit-five-first")
     assert f"all labels give {found['oracle']:.1f} on average and GALA has {found['GALA']:.1f}." in ACCURACY
