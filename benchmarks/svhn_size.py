@@ -1,8 +1,8 @@
 """What a smaller copy of SVHN costs a plain CNN: python benchmarks/svhn_size.py [FOLDER]
 
-Our SVHN has 28 pixels a side, the original 32. It cannot be made larger, but smaller: if a step costs more the further
-down it is, what that from 28 to 24 costs is more than what the one from 32 to 28 has cost. Writes table.md and
-table.json into the folder (results/svhn-size). No test image of any domain is used.
+Our SVHN has 28 pixels a side, the original 32. It cannot be made larger, but smaller: what four and eight pixels less
+cost tells how much pixels matter. Writes table.md and table.json into the folder (results/svhn-size). No test image of
+any domain is used.
 """
 
 from __future__ import annotations
