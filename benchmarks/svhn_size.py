@@ -80,7 +80,7 @@ def written(records: list[dict[str, object]]) -> str:
         lines.append(f"| {words} | {' | '.join(cells)} |")
     if all(mean.values()):
         steps = list(pairwise(SIZES))
-        lost = {name: [fmean(mean[name, a]) - fmean(mean[name, b]) for a, b in steps] for name in WORDS}
+        lost = {name: [round(fmean(mean[name, a]) - fmean(mean[name, b]), 1) + 0.0 for a, b in steps] for name in WORDS}
         told = (f"with {WORDS[name]} {' and '.join(f'{points:.1f}' for points in lost[name])}" for name in WORDS)
         between = " and from ".join(f"{a} to {b}" for a, b in steps)
         lines += ["", f"Points lost from {between} pixels: {'; '.join(told)}."]
