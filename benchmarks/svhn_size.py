@@ -39,10 +39,11 @@ def main(folder: Path = Path("results/svhn-size")) -> None:
     for seed in SEEDS:
         for size in SIZES:
             data = {name: told_in(split, size) for name, split in splits.items()}
-            held = tuple(values[-HELD:] for values in data["svhn"])
+            seen, known = data["svhn"]
+            held = seen[-HELD:], known[-HELD:]
             for name, (images, labels) in data.items():
                 started = time.perf_counter()
-                score = accuracy(trained((images[:-HELD], labels[:-HELD]), seed), held)  # type: ignore[arg-type]
+                score = accuracy(trained((images[:-HELD], labels[:-HELD]), seed), held)
                 records.append({"train": name, "size": size, "seed": seed, "svhn": score})
                 sys.stdout.write(f"{records[-1]} {time.perf_counter() - started:.0f} s\n")
                 sys.stdout.flush()

@@ -87,7 +87,7 @@ def claims(found: Sequence[Compared]) -> Iterator[str]:
         yield (
             f"*{OURS}'s accuracy is stable across 10 runs*: last rounds from the lowest seed to the highest, {OURS} "
             f"against {OTHER}: {'; '.join(told)}. Seeds of {OURS} lie closer together on {closer} of {len(several)}"
-            + ("." if _as_many(several) else ", but of more seeds the lowest and the highest lie apart anyway.")
+            + ("." if _as_many(several) else ", but of more seeds the lowest and the highest lie further apart anyway.")
         )
 
 
