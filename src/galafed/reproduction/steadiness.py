@@ -15,7 +15,7 @@ EARLY = 100 / 500
 """The share of the rounds within which the paper says so."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Compared:
     """Two systems on one target."""
 
@@ -48,15 +48,15 @@ def compare(columns: Iterable[str], done: Done) -> list[Compared]:
             passed = max(below, default=0) + 1
             found.append(
                 Compared(
-                    column,
-                    level,
-                    passed if passed <= len(middle) else None,
-                    middle[-1] - level,
-                    len(middle),
-                    moves_of(ours),
-                    moves_of(other),
-                    ends,
-                    ends_other,
+                    target=column,
+                    level=level,
+                    passed=passed if passed <= len(middle) else None,
+                    lead=middle[-1] - level,
+                    rounds=len(middle),
+                    moves=moves_of(ours),
+                    moves_other=moves_of(other),
+                    ends=ends,
+                    ends_other=ends_other,
                 )
             )
     return found
