@@ -17,6 +17,7 @@ import pytest
 import torch
 from PIL import Image
 
+from galafed import __version__
 from galafed.benchmarks.base import Domain
 from galafed.benchmarks.digit_18 import Digit18Settings
 from galafed.benchmarks.noise import Noise, Settings
@@ -28,7 +29,7 @@ from galafed.reproduction.editions import FIRST
 from galafed.reproduction.measurement import FILE, Measurement, Record, Unit, archived
 from galafed.reproduction.timing import TimedRounds, disputed, drawn_votes, timed_run
 from galafed.runs import archive
-from galafed.studies import base
+from galafed.studies import base, similarity
 from galafed.studies.base import studies
 from galafed.trained.loading import load
 
@@ -118,6 +119,9 @@ def test_the_commit_tells_whether_the_package_was_changed_since(tmp_path: Path) 
     with (package / "errors.py").open("a") as file:
         file.write("# changed\n")
     assert told() == f"{clean} with changes"
+    git("rm", "-r", "--cached", "galafed")
+    git("commit", "-m", "a project whose environment lies in its folder")
+    assert told() == __version__
 
 
 def test_a_damaged_file_of_measurements_is_named(tmp_path: Path, squares: None) -> None:
@@ -128,10 +132,17 @@ def test_a_damaged_file_of_measurements_is_named(tmp_path: Path, squares: None) 
 
 
 def test_a_setting_that_a_study_does_not_have_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"runtime\.imagse"):
+    with pytest.raises(ConfigError, match=r"key 'imagse' is not known\. Did you mean 'images'"):
         reproduce("runtime", tmp_path, imagse=3)
-    with pytest.raises(ConfigError, match=r"mini\.images"):
+    with pytest.raises(ConfigError, match="--set images: mini has no settings; leave it out"):
         reproduce("mini", tmp_path, images=3)
+
+
+@pytest.mark.parametrize("name", ["variance", "samples"])
+def test_rows_of_what_is_no_table_of_runs_are_refused(name: str, tmp_path: Path) -> None:
+    values: dict[str, Any] = {"minutes": 0, "jobs": 1, "place": {}, "out": tmp_path, "work": tmp_path}
+    with pytest.raises(ConfigError, match=rf"{name} is no table of runs; leave them out"):
+        base.reproduce(name, say=lambda text: None, rows=("GALA",), **values)
 
 
 def test_an_engine_for_what_has_no_runs_is_refused(tmp_path: Path, squares: None) -> None:
@@ -302,6 +313,19 @@ def test_models_of_the_matrix_are_tested_on_images_of_the_edition_they_were_trai
     study: Any = studies.get("similarity")()
     assert len(study._tests) == 18
     assert opened == {cell.run.benchmark_settings for cell in study.cells()} == {Digit18Settings(**FIRST)}
+
+
+def test_of_a_matrix_in_part_nothing_is_told_that_is_not_there(tmp_path: Path) -> None:
+    digit_matrix(tmp_path)
+    folder = tmp_path / "out" / "similarity"
+    archive.write(folder, [run for run in archive.read(folder).values() if run["target"] in ("mnist", "mnistm")])
+    values: dict[str, Any] = {"minutes": 0, "jobs": 1, "place": {}, "out": tmp_path / "out", "work": tmp_path}
+    base.reproduce("similarity", say=lambda text: None, table=True, **values)
+    text = (folder / "table.md").read_text()
+    assert "similarity.png" not in text
+    assert "better than MNIST on 0 of 5." in text
+    (five, *_) = similarity._verdicts({name: {"mnist": 90.0, "mnistm": 50.0} for name in ("mnist", "mnistm")})
+    assert "SYNM" not in five
 
 
 def test_the_matrix_stands_beside_what_the_paper_says_of_it(tmp_path: Path) -> None:

@@ -95,6 +95,23 @@ def test_headlines_verdicts_pictures_and_what_is_missing(results: Path) -> None:
     assert "- [apart/table.md](apart/table.md): Something else" in text
 
 
+def test_what_must_be_known_of_the_data_is_told_once(results: Path) -> None:
+    text = overview(results)
+    assert (
+        "`gala reproduce digit-five`: 1 of 80 measured. Data of the second edition ([what it is](#data-of-the-se"
+        in text
+    )
+    assert text.count("## Data of the second edition\n\nSYN is drawn by a recipe") == 1
+    assert text.count("SYN is drawn by a recipe") == 1
+    assert "([syn](syn/table.md))" in text
+    assert "the first edition\n" not in text  # of which nothing was measured here
+
+
+def test_the_papers_tables_come_first() -> None:
+    headings = [line for line in overview(RESULTS).splitlines() if line.startswith("## ")]
+    assert [heading.partition("(")[2] for heading in headings[:3]] == ["its Table 1)", "its Table 3)", "its Table 2)"]
+
+
 def test_a_mean_over_some_of_the_columns_to_be_is_none(results: Path) -> None:
     table = results / "digit-five" / "table.json"
     table.write_text(json.dumps([each for each in json.loads(table.read_text()) if each["column"] != "usps"]))

@@ -38,6 +38,7 @@ def test_all_domains_are_shown_where_nothing_is_published(digits: None, tmp_path
     text, colours = drawn(tmp_path, "all")
     assert len(colours) >= 18
     assert "Not shown" not in text
+    assert "the first training image of each class, 32 pixels a side" in text
     assert "| syn | regenerated |" in text
     assert "| tmnist | - | files of its own | 20 / 20 | 22400 / 7500 |" in text
 

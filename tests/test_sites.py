@@ -502,6 +502,28 @@ def test_a_task_has_its_whole_time_whoever_was_waited_for_before_it(
     assert all(seconds > 19.7 for kind, seconds in given if kind == "Ask"), given
 
 
+def test_a_site_that_lost_the_run_has_its_whole_time_whoever_kept_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[tuple[str, float]] = []
+    send, restarted = Wire.send, []
+
+    def slow(self: Wire, requests: Mapping[str, bytes], timeout: float | None, arrived: Any, largest: int) -> None:
+        body = wire.decode_request(next(iter(requests.values()))).body
+        if isinstance(body, wire.Ask) and body.task.name == "centroids" and not restarted:
+            restarted.append("dark")
+            self.sites["dark"] = sites_of(config(), tmp_path / "new")["dark"]  # on another machine, say
+            time.sleep(1.0)
+        elif restarted:
+            given.append((type(body).__name__, timeout or 0.0))
+        send(self, requests, timeout, arrived, largest)
+
+    monkeypatch.setattr(Wire, "send", slow)
+    start(config(rounds=1, timeout=20.0), tmp_path / "run")
+    assert [kind for kind, _ in given[:2]] == ["Open", "Ask"]
+    assert all(seconds > 19.5 for _, seconds in given[:2]), given
+
+
 def test_below_the_quorum_the_round_is_undone_and_the_run_can_be_resumed(tmp_path: Path) -> None:
     plain = start(config("serial", quorum=4), tmp_path / "plain").summary["digest"]
     LoopbackEngine.meddle = meddling("dark", lambda content: None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -154,7 +154,7 @@ def test_a_run_is_claimed_by_one_alone(tmp_path: Path) -> None:
         assert third
 
 
-def _with_a_full_gpu(run: Run, folder: Path, deadline: float, place: Mapping[str, Any], share: float) -> str | None:
+def _with_a_full_gpu(run: Run, folder: Path, deadline: float, share: float) -> str | None:
     """Seed 0 never fits; seed 1 does when it is alone, the second time."""
     folder.mkdir(exist_ok=True)
     tried = len(list(folder.iterdir()))
@@ -188,6 +188,14 @@ def test_runs_that_there_was_no_time_to_try_again_have_failed(tmp_path: Path, mo
     monkeypatch.setattr(sharing, "_pass", two_passes)
     with pytest.raises(GalafedError, match="1 of 1 runs failed"):
         sharing.carry_out([resolve({"benchmark": "toy"})], tmp_path, jobs=1, minutes=1, place={}, say=lambda text: None)
+
+
+def test_where_a_run_cannot_be_done_it_is_refused_before_any_work(tmp_path: Path) -> None:
+    central = resolve({"benchmark": "toy", "algorithm": "mdan"})
+    for place, words in (({"engine": "stakced"}, "Did you mean 'stacked'"), ({"engine": "flower"}, "in one place")):
+        with pytest.raises(ConfigError, match=words):
+            sharing.carry_out([central], tmp_path, jobs=1, minutes=0, place=place, say=print)
+    assert not list(tmp_path.iterdir())
 
 
 def test_no_jobs_are_refused(tmp_path: Path) -> None:

@@ -5,34 +5,48 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping
 
-TRIM, MAP = -1, -3
-"""M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of <malloc.h>."""
+TRIM, MAP, MAPS = -1, -3, -4
+"""M_TRIM_THRESHOLD, M_MMAP_THRESHOLD and M_MMAP_MAX of <malloc.h>."""
+NEVER, NO_BLOCK, ANY_BLOCK = -1, 0, 2**16
+"""A threshold that nothing passes; how many blocks may be mapped one by one: none, or as many as glibc allows."""
 
 
-def keep_for_the_next_step() -> bool:
-    """Keep what a step frees for the next step; for workers that are threads of one process.
+def keep_for_the_next_step(workers: int) -> None:
+    """Keep what a step frees for the next step, which would fault every page of its activations in again.
 
-    A thread's own heap gives its end back to the system whenever that is free, which it is after every step. The next
-    step then has to fault every page of its activations in again, a thousand for one layer of a batch. So 256 MB
-    may be free at the end of each. One heap for all would hand memory that is in one core's cache to another core.
+    One worker keeps all of it: activations of photographs are blocks of 100 MB, each of which glibc asks of the system,
+    which has to clear it, and gives back within the step. Where several workers are threads of one process each has a
+    heap of its own, of which 256 MB may be free at the end: one heap for all would hand memory that is in one core's
+    cache to another core.
     """
-    return _told({MAP: 2**25, TRIM: 2**28})
+    _tell({MAPS: NO_BLOCK, TRIM: NEVER} if workers == 1 else {MAPS: ANY_BLOCK, MAP: 2**25, TRIM: 2**28})
 
 
-def give_back_at_once() -> bool:
+def give_back_at_once() -> None:
     """Give large blocks back the moment they are freed; for a server, whose models come and go.
 
     By itself glibc soon keeps blocks of up to 32 MB, that of most tensors there are, in a heap with holes, which grew
     from round to round.
     """
-    return _told({MAP: 2**20})
+    _tell({MAPS: ANY_BLOCK, MAP: 2**20, TRIM: 2**20})
 
 
-def _told(settings: Mapping[int, int]) -> bool:
-    """Whether the C library took all settings; another one than glibc has habits of its own."""
+def give_back_what_is_free() -> None:
+    """At the end of a run: its steps are over, and the process may live on."""
+    if libc := _glibc():
+        libc.malloc_trim(0)
+
+
+def _tell(settings: Mapping[int, int]) -> None:
+    if libc := _glibc():
+        for name, value in settings.items():
+            libc.mallopt(name, value)
+
+
+def _glibc() -> ctypes.CDLL | None:
+    """The C library if it is glibc; another one has habits of its own, and keeps them."""
     try:
-        tell = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError, TypeError):
-        return False
-    taken = [tell(name, value) for name, value in settings.items()]
-    return all(taken)
+        libc = ctypes.CDLL(None)
+    except (OSError, TypeError):
+        return None
+    return libc if hasattr(libc, "mallopt") and hasattr(libc, "malloc_trim") else None

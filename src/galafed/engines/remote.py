@@ -110,6 +110,7 @@ class Remote(Engine):
         answers = self._ask(there, deadline, lambda done: progress(done + len(failures)))
         shut = [job for job in there if _is(answers[job.client], "unopened")]
         if shut:  # a site was started again and no longer knows the run
+            deadline = Deadline(timeout or PATIENCE)  # nor had this one, while another kept silent
             for job in shut:
                 del self.facts[job.client]
             failures |= self._open([job.client for job in shut], shut, deadline)

@@ -12,10 +12,8 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, ClassVar
 
 from galafed.allocation import keep_for_the_next_step
-from galafed.engines.base import engines
-from galafed.federation import Engine
+from galafed.engines.base import InThisProcess, engines, in_time
 from galafed.messages import Failure, Job, Reply
-from galafed.model import State
 from galafed.work import Fit, Sweep
 
 if TYPE_CHECKING:
@@ -33,7 +31,7 @@ PAYS = 3
 
 
 @engines.register("stacked")
-class Stacked(Engine):
+class Stacked(InThisProcess):
     """Equals `serial` within rounding. On a CPU, where one operation keeps one core busy, every core has clients."""
 
     name: ClassVar[str]
@@ -53,8 +51,8 @@ class Stacked(Engine):
         self._workers = [
             Worker(bench, resident, self.clients, seed, self._once) for _ in range(max(1, cores // threads))
         ]
-        if len(self._workers) > 1:
-            keep_for_the_next_step()
+        if bench.device.type == "cpu":
+            keep_for_the_next_step(len(self._workers))
         self._idle = min(cores, WORTHWHILE)
         self._at_once = config.max_clients_at_once if config is not None else 0
         self._noticed: set[str] = set()
@@ -64,7 +62,7 @@ class Stacked(Engine):
         answers: list[Answer] = []
         tasks = {job.client: job.task.name for job in jobs}
         for done in self._each([chunk for task in _by_task(jobs) for chunk in self._chunks(task)]):
-            answers += [_in_time(answer, tasks[answer.client], timeout) for answer in done]
+            answers += [in_time(answer, tasks[answer.client], timeout) for answer in done]
             progress(len(answers))
         return answers
 
@@ -132,15 +130,7 @@ class Stacked(Engine):
         """Recordings and stacks go at once: they hang together in circles, and would wait for the garbage collector."""
         for worker in self._workers:
             worker.close()
-
-    def client_states(self) -> dict[str, dict[str, State]]:
-        return {name: dict(client.memory.run) for name, client in self.clients.items() if client.memory.run}
-
-    def restore_clients(self, states: Mapping[str, Mapping[str, State]]) -> None:
-        for name, kept in states.items():
-            self.clients[name].memory.run = {
-                part: {key: value.to(self.bench.device) for key, value in state.items()} for part, state in kept.items()
-            }
+        super().close()
 
 
 @contextmanager
@@ -159,11 +149,3 @@ def _threads(count: int) -> Iterator[None]:
 def _by_task(jobs: Sequence[Job]) -> list[list[Job]]:
     """The jobs of each task."""
     return [list(group) for _, group in groupby(jobs, key=lambda job: id(job.task))]
-
-
-def _in_time(answer: Answer, task: str, timeout: float | None) -> Answer:
-    """The answer, or a failure where its share of the time is over the limit."""
-    if not isinstance(answer, Reply) or timeout is None or answer.seconds <= timeout:
-        return answer
-    reason = f"it answered after {answer.seconds:.1f} s; the time-out is {timeout:g} s"
-    return Failure(answer.client, task, "late", reason)

@@ -27,6 +27,8 @@ Place = tuple[str, str]
 """Row and column."""
 Paper = Mapping[str, Mapping[str, float]]
 """Published accuracies by row and column."""
+Why = str | Mapping[str, str]
+"""Why we think a row differs from the paper's: in one text, or by what each part of it is about."""
 
 
 def write_table(
@@ -38,7 +40,7 @@ def write_table(
     made: Mapping[str, Any],
     lower_bound: Mapping[str, str],
     paper: Paper | None = None,
-    reasons: Mapping[str, str] | None = None,
+    reasons: Mapping[str, Why] | None = None,
     reference: str = "",
     claims: Sequence[str] = (),
     pictures: Sequence[str] = (),
@@ -186,7 +188,7 @@ def _verdict(*parts: Sequence[str]) -> list[str]:
 
 
 def _beside_the_paper(
-    records: Sequence[Record], reasons: Mapping[str, str], rises: Mapping[Place, float], bounded: bool
+    records: Sequence[Record], reasons: Mapping[str, Why], rises: Mapping[Place, float], bounded: bool
 ) -> list[str]:
     """Of each row that the paper has: where the last round is within a point of it, above, or below."""
     lines = []
@@ -206,7 +208,9 @@ def _beside_the_paper(
             ],
         }
         told = "; ".join(f"{kind}: {', '.join(columns)}" for kind, columns in kinds.items() if columns)
-        lines.append(f"- **{row}** {told}." + (f" {reasons[row]}" if row in reasons else ""))
+        why = reasons.get(row, "")
+        lines.append(f"- **{row}** {told}." + (f" {why}" if isinstance(why, str) and why else ""))
+        lines += [] if isinstance(why, str) else [f"    - *{topic}*: {text}" for topic, text in why.items()]
     if not lines:
         return []
     lines += [*_against(records, "GALA", "FACT"), *(_below_all_labels(records, "GALA") if bounded else [])]
@@ -315,4 +319,4 @@ def _and(columns: Sequence[str]) -> str:
 
 
 def _or(numbers: Sequence[int]) -> str:
-    return " or ".join(map(str, numbers)) or "0"
+    return " or ".join(map(str, numbers))

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any, ClassVar
 
 from galafed.config import resolve
-from galafed.report.accuracy_table import write_table
+from galafed.report.accuracy_table import Why, write_table
 from galafed.reproduction.history import history_of
 from galafed.reproduction.pages import write_files
 from galafed.reproduction.published import Table
@@ -62,7 +62,7 @@ class AccuracyStudy(Study):
 
     about: ClassVar[str]
     published: ClassVar[Table] = {}
-    reasons: ClassVar[Mapping[str, str]] = {}
+    reasons: ClassVar[Mapping[str, Why]] = {}
     """Of a row: why we think it differs from the paper's."""
     lower_bound: ClassVar[Mapping[str, str]] = {}
     """Of a row: which other one it should not fall below."""
@@ -114,7 +114,7 @@ class AccuracyStudy(Study):
             folder,
             [(cell.row, cell.column, summary) for cell, summary in done],
             title=self.title,
-            about=f"{self.told()} {self.of_data()}".strip(),
+            about=f"{self.told()} {self.of_data() or ''}".strip(),
             made={"command": command, "commit": commit()},
             lower_bound=self.lower_bound,
             paper=self.published,

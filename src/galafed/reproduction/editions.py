@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 FIRST: Mapping[str, Any] = {"syn": "wild", "usps": "original"}
@@ -11,19 +12,37 @@ FIRST: Mapping[str, Any] = {"syn": "wild", "usps": "original"}
 REDRAWN = tuple(FIRST)
 """The bases whose images the editions differ in."""
 
-OF_FIRST = (
-    "Data of the first edition: SYN by a recipe with which some digits cannot be read, and USPS as it was published, "
-    "7291 and 2007 images ([digit-five-first](../digit-five-first/table.md))."
+
+@dataclass(frozen=True)
+class Edition:
+    """What must be known of the digit data of a study."""
+
+    name: str
+    about: str
+
+    @property
+    def title(self) -> str:
+        return f"Data of the {self.name} edition"
+
+    def __str__(self) -> str:
+        return f"{self.title}: {self.about}"
+
+
+OF_FIRST = Edition(
+    "first",
+    "SYN by a recipe with which some digits cannot be read, and USPS as it was published, 7291 and 2007 images "
+    "([digit-five-first](../digit-five-first/table.md)).",
 )
 
-OF_SECOND = (
-    "Data of the second edition. SYN is drawn by a recipe that was chosen so that networks learn it about as well as "
-    "the paper's oracles learn the published one, 98.7 and 97.0 %, and by labels of SVHN train images "
-    "([syn](../syn/table.md)): that the oracle agrees on SYN is no finding. No system that adapts was run for it. USPS "
-    "is divided at random into as many images as the file of FACT's and KD3A's code has, 7438 and 1860."
+OF_SECOND = Edition(
+    "second",
+    "SYN is drawn by a recipe that was chosen so that networks learn it about as well as the paper's oracles learn the "
+    "published one, 98.7 and 97.0 %, and by labels of SVHN train images ([syn](../syn/table.md)): that the oracle "
+    "agrees on SYN is no finding. No system that adapts was run for it. USPS is divided at random into as many images "
+    "as the file of FACT's and KD3A's code has, 7438 and 1860.",
 )
 
 
-def of_edition(settings: Mapping[str, Any]) -> str:
+def of_edition(settings: Mapping[str, Any]) -> Edition:
     """What a page says of its data, by what its runs set of them."""
     return OF_FIRST if settings == FIRST else OF_SECOND

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from galafed.reproduction.accuracy import AccuracyStudy, Done
+from galafed.reproduction.editions import Edition
 from galafed.reproduction.pages import as_json, listed, machines, page, write_files
 from galafed.studies.base import Cell, Study, commit
 
@@ -47,7 +48,7 @@ class FigureStudy(Study):
     def records(self, done: Done) -> Sequence[Mapping[str, Any]]:
         """The numbers behind the picture, for table.json."""
 
-    def of_data(self) -> str:
+    def of_data(self) -> Edition | None:
         """What the table says of them."""
         return self.source().of_data()
 
@@ -75,7 +76,7 @@ class FigureStudy(Study):
         text = page(
             self.title,
             f"Made by `{command}` at commit {commit()} from {len(done)} runs of the study `{self.source.name}` on "
-            f"{machines(summary for _, summary in done)}. {self.about} {self.of_data()}".strip(),
+            f"{machines(summary for _, summary in done)}. {self.about} {self.of_data() or ''}".strip(),
             f"![{self.title}]({self.name}.png)",
             *self.told(done),
             "## Verdict" if claims else "",

@@ -66,6 +66,10 @@ class Measurement(Reproducible):
         if desk.table:
             return self._written(desk, known, self.units(self._measured_on(known)))
         device = pick_device(desk.place.get("device", "auto"))
+        if device.index is not None:  # units know the kind of device alone
+            import torch
+
+            torch.cuda.set_device(device)
         units = self.units(device.type)
         todo = [unit for unit in units if unit.recipe() not in known]
         desk.say(f"{self.title}: {len(units)} pieces, {len(units) - len(todo)} measured, {len(todo)} to do")

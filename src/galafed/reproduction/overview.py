@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from galafed.errors import ConfigError
 from galafed.reproduction import glance
+from galafed.reproduction.editions import Edition
 from galafed.reproduction.pages import grid, listed, page, write_files
 from galafed.studies.base import Study, progress, studies
 
@@ -29,7 +30,7 @@ def overview(out: Path) -> str:
     if not out.is_dir():
         raise ConfigError(f"{out} is no folder of results: give one with --out")
     rows = progress(out)
-    found = [row for row in rows if (out / row["name"]).is_dir() and row["measured"]]
+    found = sorted((row for row in rows if (out / row["name"]).is_dir() and row["measured"]), key=_tables_first)
     missing = [row for row in rows if row["measured"] < row["runs"]]
     state = [[_link(row, out), f"{row['measured']} of {row['runs']}", row["title"]] for row in rows]
     return page(
@@ -43,11 +44,17 @@ def overview(out: Path) -> str:
         f"![{glance.CAPTION}]({glance.PICTURE})" if table else "",
         grid(["study", "measured", "what"], state),
         *(part for row in found for part in _study(out / row["name"], row)),
+        *(part for edition in _editions(row["name"] for row in found) for part in _data(edition)),
         "## Missing" if missing else "",
         listed(f"{row['name']}: {row['runs'] - row['measured']} of {row['runs']} not measured" for row in missing),
         "## Also measured",
         listed(_others(out, {row["name"] for row in rows})),
     )
+
+
+def _tables_first(row: Mapping[str, Any]) -> int:
+    """The paper's tables of accuracies in their order, before all that is built on them."""
+    return glance.TABLES.index(row["name"]) if row["name"] in glance.TABLES else len(glance.TABLES)
 
 
 def _link(row: Mapping[str, Any], out: Path) -> str:
@@ -58,14 +65,37 @@ def _link(row: Mapping[str, Any], out: Path) -> str:
 def _study(folder: Path, row: Mapping[str, Any]) -> Iterator[str]:
     """The section of a study that has results."""
     yield f"## {row['title']}"
-    told = studies.get(row["name"])().of_data().replace("](../", "](")
-    yield f"`gala reproduce {row['name']}`: {row['measured']} of {row['runs']} measured. {told}".strip()
+    edition = studies.get(row["name"])().of_data()
+    told = f" {edition.title} ({_anchored(edition)})." if edition else ""
+    yield f"`gala reproduce {row['name']}`: {row['measured']} of {row['runs']} measured.{told}"
     table = folder / "table.json"
     if table.is_file():
         yield _headline(json.loads(table.read_text(encoding="utf-8")), _planned(row["name"]))
     yield verdict(folder / "table.md")
     for picture in sorted(folder.glob("*.png")):
         yield f"![{row['title']}]({folder.name}/{picture.name})"
+
+
+def _editions(names: Iterable[str]) -> list[Edition]:
+    """Of the data of these studies, each once."""
+    found = (studies.get(name)().of_data() for name in names)
+    return sorted({edition for edition in found if edition}, key=lambda edition: edition.name)
+
+
+def _data(edition: Edition) -> Iterator[str]:
+    """The section on an edition, told once for all studies that have it."""
+    yield f"## {edition.title}"
+    yield _from_above(edition.about)
+
+
+def _anchored(edition: Edition) -> str:
+    """A link to that section."""
+    return f"[what it is](#{edition.title.lower().replace(' ', '-')})"
+
+
+def _from_above(text: str) -> str:
+    """Links of a study's page, as they lead on from the folder above."""
+    return text.replace("](../", "](")
 
 
 def _planned(name: str) -> dict[str, set[str]]:
@@ -112,7 +142,7 @@ def verdict(table: Path) -> str:
     if not table.is_file():
         return ""
     _, _, after = table.read_text(encoding="utf-8").partition(f"\n{VERDICT}\n")
-    return after.partition("\n## ")[0].strip().replace("](../", "](")
+    return _from_above(after.partition("\n## ")[0].strip())
 
 
 def _others(out: Path, names: set[str]) -> Iterator[str]:

@@ -51,17 +51,13 @@ def of_run(folder: Path, *, kept: Mapping[str, Any]) -> Summary:
     return summary | {"config": read_toml(folder / "config.toml")} | ({"kept": dict(kept)} if kept else {})
 
 
-def add(folder: Path, fresh: Mapping[str, Summary]) -> dict[str, Summary]:
-    """Put summaries beside those that are there by now, which stay; returns all. The caller has the lock."""
+def add(folder: Path, fresh: Mapping[str, Summary]) -> None:
+    """Put summaries beside those that are there by now, which stay. The caller has the lock."""
     known = read(folder)
-    whole = known | {key: summary for key, summary in fresh.items() if key not in known}
-    if whole:
-        write(folder, whole.values())
-    return whole
+    write(folder, (known | {key: summary for key, summary in fresh.items() if key not in known}).values())
 
 
-def write(folder: Path, summaries: Iterable[Summary]) -> Path:
+def write(folder: Path, summaries: Iterable[Summary]) -> None:
     """All summaries, one a line."""
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / FILE, "".join(json.dumps(summary) + "\n" for summary in summaries).encode())
-    return folder / FILE

@@ -21,6 +21,8 @@ from galafed.runs.files import explained, new_folder, remove, remove_leftovers, 
 
 FOLDER = "checkpoints"
 MANIFEST = "manifest.json"
+FORMAT = 1
+"""Of what is written here; a later version may write another."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +65,7 @@ def save(run_folder: Path, checkpoint: Checkpoint) -> None:
             files[f"{name}.safetensors"] = hashlib.sha256(content).hexdigest()
             write_durably(temporary / f"{name}.safetensors", content)
         body = {
-            "format": 1,
+            "format": FORMAT,
             "rounds_done": checkpoint.rounds_done,
             "config_hash": checkpoint.config_hash,
             "tag": checkpoint.model.tag,
@@ -82,6 +84,8 @@ def load(path: Path) -> Checkpoint:
         body = manifest["body"]
         if manifest["sha256"] != _fingerprint(body):
             raise DamagedError(f"{MANIFEST} does not match its checksum")
+        if body["format"] != FORMAT:
+            raise DamagedError(f"it has format {body['format']}, of another version of this program")
         if path.name != _name(body["rounds_done"]):
             raise DamagedError(f"it is of round {body['rounds_done']}, which its name does not say")
         content = {name: (path / name).read_bytes() for name in body["files"]}
@@ -131,10 +135,14 @@ def existing(run_folder: Path) -> list[Path]:
     return sorted((run_folder / FOLDER).glob("round-*"))
 
 
-def prune(run_folder: Path, *, keep: int, pinned: Iterable[int] = ()) -> None:
-    """Remove all but the newest checkpoints and the pinned rounds, and what interrupted saves left behind."""
+def prune(run_folder: Path, *, done: int, keep: int, pinned: Iterable[int] = ()) -> None:
+    """Remove all but the newest checkpoints and the pinned rounds, and what interrupted saves left behind.
+
+    Those of rounds that are still to be done are damaged, or the run would have gone on from there: they do not count,
+    and are replaced when it is there again.
+    """
     kept = {_name(number) for number in pinned}
-    for path in existing(run_folder)[:-keep]:
+    for path in [path for path in existing(run_folder) if path.name <= _name(done)][:-keep]:
         if path.name not in kept:
             remove(path)
     remove_leftovers(run_folder / FOLDER)

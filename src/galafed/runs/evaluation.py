@@ -38,9 +38,8 @@ class Evaluator:
 
     def __call__(self, model: Model) -> Evaluation:
         """One question, answered with sums: labels are used for the accuracy alone."""
-        # Of a source that dropped out of the run there is no path to read.
-        paths = [list(path) for path in self._readout.paths if set(path) <= model.parts.keys()]
-        task = evaluate(paths=paths, rule=self._readout.rule)
+        readout = self._readout.present(model.parts)
+        task = evaluate(paths=[list(path) for path in readout.paths], rule=readout.rule)
         needed = Model({part: model.parts[part] for part in task.work.modules}, tag=model.tag)
         (reply,) = self._federation.ask(self._federation.target, task, needed, keep=False)
         seen, tested = reply.parts["seen"], reply.parts["tested"]

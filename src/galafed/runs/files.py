@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from galafed.errors import SaveError
+from galafed.errors import ConfigError, SaveError
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -48,11 +48,21 @@ def new_folder(path: Path) -> Iterator[Path]:
         try:
             yield temporary
             sync_folder(temporary)
-            os.replace(temporary, path)
+            _put(temporary, path)
             sync_folder(path.parent)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
+
+
+def _put(temporary: Path, path: Path) -> None:
+    """Give a folder its name, which must be free."""
+    try:
+        os.replace(temporary, path)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            raise ConfigError(f"{path}: another process has made it meanwhile; wait for that one or stop it") from None
+        raise
 
 
 def _is_running(pid: str) -> bool:

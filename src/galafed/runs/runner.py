@@ -71,22 +71,23 @@ def start(config: Run, folder: Path, observer: Observer | None = None, *, overwr
     """Run a configuration in a folder; an unfinished run of the same configuration there is gone on with."""
     observer = observer or Observer()
     check_free(folder, config, overwrite=overwrite)
-    if overwrite and (folder / CONFIG).exists():
-        with _locked(folder):  # not under the feet of another process
-            shutil.rmtree(folder)
-    if (folder / CONFIG).exists():
+    if (folder / CONFIG).exists() and not overwrite:
         return resume(folder, observer)
     torch.set_num_threads(config.threads)
     assembly = assemble(config)
-    model = assembly.network.initial(config.seed, assembly.dtype)
-    model = assembly.algorithm.start(assembly.federation, model)
-    sent = sum(transfer.size for transfer in assembly.federation.traffic.transfers)
-    first = Checkpoint(rounds_done=0, config_hash=config.hash(), model=model, bytes_before=sent)
-    with new_folder(folder) as temporary:  # the folder appears with its first checkpoint in it
-        write_durably(temporary / CONFIG, tomli_w.dumps(config.to_dict()).encode())
-        checkpoints.save(temporary, first)
-    with _locked(folder):
-        return _rounds(config, folder, assembly, first, observer)
+    with contextlib.closing(assembly.federation):
+        model = assembly.network.initial(config.seed, assembly.dtype)
+        model = assembly.algorithm.start(assembly.federation, model)
+        sent = sum(transfer.size for transfer in assembly.federation.traffic.transfers)
+        first = Checkpoint(rounds_done=0, config_hash=config.hash(), model=model, bytes_before=sent)
+        if (folder / CONFIG).exists():  # removed only now that a new run is ready to take its place
+            with _locked(folder):  # not under the feet of another process
+                shutil.rmtree(folder)
+        with new_folder(folder) as temporary:  # the folder appears with its first checkpoint in it
+            write_durably(temporary / CONFIG, tomli_w.dumps(config.to_dict()).encode())
+            checkpoints.save(temporary, first)
+        with _locked(folder):
+            return _rounds(config, folder, assembly, first, observer)
 
 
 def resume(folder: Path, observer: Observer | None = None) -> Result:
@@ -104,8 +105,9 @@ def resume(folder: Path, observer: Observer | None = None) -> Result:
             raise CheckpointError(f"{folder / CONFIG} was changed since the run began: restore it, or start a new run")
         torch.set_num_threads(config.threads)
         assembly = assemble(config)
-        assembly.engine.restore_clients(newest.clients)
-        return _rounds(config, folder, assembly, newest, observer)
+        with contextlib.closing(assembly.federation):
+            assembly.engine.restore_clients(newest.clients)
+            return _rounds(config, folder, assembly, newest, observer)
 
 
 def _finished(folder: Path) -> dict[str, Any] | None:
@@ -129,7 +131,7 @@ def _rounds(config: Run, folder: Path, assembly: Assembly, state: Checkpoint, ob
     observer.started(config, folder, state.history, assembly.notes)
     on_device = _to(state.model, assembly.device)
     state = Checkpoint(**{**vars(state), "model": on_device})
-    with contextlib.closing(federation), spared():
+    with spared():
         for number in range(state.rounds_done, config.rounds):
             started = time.perf_counter()
             clock.start()
@@ -155,11 +157,12 @@ def _rounds(config: Run, folder: Path, assembly: Assembly, state: Checkpoint, ob
                 checkpoints.save(folder, state)
             pick = selected(state.history, config.rounds, config.selection)
             pinned = [pick["round"]] if pick else []
-            checkpoints.prune(folder, keep=config.keep_checkpoints, pinned=pinned)
+            checkpoints.prune(folder, done=number + 1, keep=config.keep_checkpoints, pinned=pinned)
             _append_metrics(folder, line)
             federation.books.flush()
             observer.round_done(line)
         take_profile(folder, assembly, state, observer.notice)
+    _write_metrics(folder, state.history)  # whole and on the disk before the run is called done
     summary = summarise(config, state, device=str(assembly.device), notes=assembly.notes)
     write_atomically(folder / SUMMARY, (json.dumps(summary, indent=2) + "\n").encode())
     write_atomically(folder / DONE, f"{summary['digest']}\n".encode())
@@ -215,6 +218,8 @@ def _locked(folder: Path) -> Iterator[None]:
             file = stack.enter_context((folder / LOCK).open("a"))
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             raise ConfigError(f"{folder}: another process is working on this run; wait for it or stop it") from None
+        except OSError:
+            pass  # a file system without locks: nobody else can be told to stay away
         yield

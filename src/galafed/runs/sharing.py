@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import fcntl
 import os
 import time
@@ -12,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from galafed.config import Run, at_least
-from galafed.errors import GalafedError
+from galafed.config import Run, at_least, resolve
+from galafed.errors import GalafedError, SaveError
 from galafed.report.words import duration
 from galafed.runs.workers import ProcessLostError, held_back, shared_out
 
@@ -64,7 +63,7 @@ def _pass(
     started = time.monotonic()
     done: set[str] = set()
     failed: dict[str, Exception] = {}
-    calls = [partial(_do, run, work / run.run_name, deadline, dict(place), 1 / jobs) for run in runs]
+    calls = [partial(_do, placed(run, place), work / run.run_name, deadline, 1 / jobs) for run in runs]
     with contextlib.closing(shared_out(calls, jobs)) as answers:
         for number, answer in answers:
             name = runs[number].run_name
@@ -84,7 +83,12 @@ def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
 
 
-def _do(run: Run, folder: Path, deadline: float, place: Mapping[str, Any], share: float) -> str | None:
+def placed(run: Run, place: Mapping[str, Any]) -> Run:
+    """The run where it is to be done; one that cannot be done there is refused before any work."""
+    return resolve({**run.to_dict(), **place})
+
+
+def _do(run: Run, folder: Path, deadline: float, share: float) -> str | None:
     """One run from its start or its last checkpoint; nothing if it is too late or somebody else does it."""
     if time.time() > deadline:
         return None
@@ -99,7 +103,7 @@ def _do(run: Run, folder: Path, deadline: float, place: Mapping[str, Any], share
         if not mine or (folder / "done").exists():
             return None
         exists = (folder / "config.toml").exists()
-        result = resume(folder) if exists else start(dataclasses.replace(run, **place), folder)
+        result = resume(folder) if exists else start(run, folder)
     return "no test labels" if result.accuracy is None else f"{100 * result.accuracy:.1f} %"
 
 
@@ -109,7 +113,12 @@ def _claimed(folder: Path) -> Iterator[bool]:
     with (folder.parent / f"{folder.name}.lock").open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             yield False
             return
+        except OSError as error:
+            raise SaveError(
+                f"{folder.parent}: runs cannot be shared out here, for the file system has no locks "
+                f"({error.strerror}); name a folder on another one with --work"
+            ) from None
         yield True

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from galafed.reproduction.accuracy import AccuracyStudy, Done, Values, last_rounds
 from galafed.reproduction.collapse import collapses
 from galafed.reproduction.curves import draw_curves
-from galafed.reproduction.editions import FIRST, OF_FIRST
+from galafed.reproduction.editions import FIRST, OF_FIRST, Edition
 from galafed.reproduction.figure import picture
 from galafed.reproduction.history import late_rise
 from galafed.studies.base import studies
@@ -41,7 +41,7 @@ class AblationStudy(AccuracyStudy):
 
     reference: ClassVar[str] = GALA
 
-    def of_data(self) -> str:
+    def of_data(self) -> Edition:
         return OF_FIRST
 
     def rows(self) -> Mapping[str, Values]:

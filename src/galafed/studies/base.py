@@ -7,7 +7,7 @@ import shlex
 import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,6 +16,7 @@ from galafed.benchmarks.base import NoSettings
 from galafed.config import Run
 from galafed.errors import ConfigError
 from galafed.registry import Registry, unknown
+from galafed.reproduction.editions import Edition
 from galafed.runs import archive
 from galafed.typed import build
 
@@ -52,9 +53,9 @@ class Reproducible(ABC):
     def __init__(self, settings: Any = None) -> None:
         self.settings = self.Settings() if settings is None else settings
 
-    def of_data(self) -> str:
+    def of_data(self) -> Edition | None:
         """What must be known of its data, told on its page and on the page over all studies."""
-        return ""
+        return None
 
     def command(self, desk: Desk) -> str:
         """What its page tells to type."""
@@ -166,6 +167,8 @@ def reproduce(
     )
     found = [study_of(name, settings) for name in names]
     of_runs = [study for study in found if isinstance(study, Study)]
+    if (rows or columns) and (others := [study.name for study in found if not isinstance(study, Study)]):
+        raise ConfigError(f"--rows, --columns: {others[0]} is no table of runs; leave them out, or name it alone")
     written = [path for study in found if not isinstance(study, Study) for path in study.carry_out(desk)]
     if of_runs:
         from galafed.reproduction.together import work_together  # which knows studies
@@ -177,7 +180,9 @@ def reproduce(
 def study_of(name: str, settings: Mapping[str, Any] | None = None) -> Reproducible:
     """The study of a name, told what was set."""
     kind = studies.get(name)
-    mine: Any = build(kind.Settings, settings or {}, f"{name}.")
+    if settings and not fields(kind.Settings):
+        raise ConfigError(f"--set {next(iter(settings))}: {name} has no settings; leave it out")
+    mine: Any = build(kind.Settings, settings or {}, "")
     return kind(mine)
 
 
@@ -221,6 +226,8 @@ def commit() -> str:
 
     here = Path(__file__).parents[1]
     try:
+        if _git(here, "ls-files", "--error-unmatch", "__init__.py").returncode:
+            return __version__  # installed, perhaps inside the tree of another project
         found = _git(here, "rev-parse", "--short", "HEAD").stdout.strip()
         changed = found and _git(here, "diff", "--quiet", "HEAD", "--", ".").returncode == 1
     except OSError:

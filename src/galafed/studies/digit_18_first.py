@@ -29,9 +29,9 @@ class Digit18FirstStudy(Digit18Study):
         "like the former.",
         "FACT": "On SVHNXS the oracle is above the paper's too, by more than half as much, and a model of SYNXS alone "
         "has 86 ([similarity](../similarity/table.md)), SYN's recipe having been chosen by its likeness to SVHN; "
-        "whether SYNXS is worth more than in the paper is not known. On SYN the oracle explains most, on MNISTM and "
-        "USPSM nothing does: it has the learning rate that was chosen for GALA, its authors' script has a smaller one. "
-        "60 rounds instead of 500.",
+        "whether SYNXS is worth more than in the paper is not known. On SYN the oracle explains most, on MNISTM a "
+        "fifth, on USPSM nothing: it has the learning rate that was chosen for GALA, its authors' script has a "
+        "smaller one. 60 rounds instead of 500.",
         "GALA": "SYN is regenerated, and the oracle is below the paper's on it too; but on SYN, and on SYNM, which is "
         "made of it, GALA loses more than FACT and the oracle do: not explained. The paper has 500 rounds.",
     }

@@ -18,9 +18,9 @@ class DigitFiveCutStudy(DigitFiveStudy):
 
     title: ClassVar[str] = "Digit-Five: systems with a linear predictor (their rows of its Table 1)"
     about: ClassVar[str] = (
-        "The network is `m3sda_cnn`, whose predictor is one linear layer; these rows of the paper's table come from "
-        "KD3A's authors, who used it. Its convolutions differ too, so what the cut alone does is not seen here. All "
-        "else is as in the study `digit-five`."
+        "The network is `m3sda_cnn`, whose predictor is one linear layer; most of these rows of the paper's table come "
+        "from KD3A's authors, who used it. Its convolutions differ too, so what the cut alone does is not seen here. "
+        "All else is as in the study `digit-five`."
     )
     reasons: ClassVar[Mapping[str, str]] = {
         "M³SDA": "With the predictors of `digit-five`, which have 25 million weights, it has 31.8 on mnist and 7.2 on "

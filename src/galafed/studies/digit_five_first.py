@@ -48,10 +48,10 @@ class DigitFiveFirstStudy(DigitFiveStudy):
         "CMSS": NOT_THIS_NETWORK + "No code of it is public. SYN is regenerated, and the oracle is lower on it too; on "
         "USPS it gains nothing over source-only, as MDAN.",
         "DSBN": NOT_THIS_NETWORK + "SYN is regenerated, and the oracle is lower on it too, by half as much.",
-        "FADA": "The paper's row is FADA's own, with another network. On each target accuracy rises for six to twelve "
-        "rounds and then falls, while the training loss falls on: in its best rounds FADA is within 3 points of the "
-        "paper on mnist and mnistm. The weight of deceiving the discriminators and the rate, which never falls, are "
-        "the published ones.",
+        "FADA": "The paper's row is FADA's own, with another network. On each of the four targets measured accuracy "
+        "rises for six to twelve rounds and then falls, while the training loss falls on: in its best rounds FADA is "
+        "within 3 points of the paper on mnist and mnistm. The weight of deceiving the discriminators and the rate, "
+        "which never falls, are the published ones.",
         "SHOT, labels by features": "On SVHN and SYN accuracy falls from the second round on. Pseudo-labels by class "
         "means of 8192 features of convolutions, which SHOT never meant, may be a part of why. With a linear "
         "predictor, as KD3A's authors had, from whom the paper's row comes, SHOT loses 5 points by adaptation on SVHN "
@@ -60,7 +60,7 @@ class DigitFiveFirstStudy(DigitFiveStudy):
         "on SVHN, 66 on SYN and 68 on MNIST-M. 16 of 31 rounds.",
         "FACT": "SYN is regenerated, and the oracle is lower on it too; on USPS the oracle explains most of the gap. "
         "The paper has 500 rounds.",
-        "GALA": "SYN is regenerated, and the oracle is lower on it too; on USPS the other division closes 1.0 of "
+        "GALA": "SYN is regenerated, and the oracle is lower on it too; on USPS the second edition closes 1.0 of "
         "the 2.6 points ([digit-five](../digit-five/table.md)), though the oracle gains 1.5 by it; on SVHN, of "
         "which we have a copy of 28 pixels a side, the oracle explains a third. The rest is not explained; the "
         "paper has 500 rounds.",

@@ -13,7 +13,7 @@ from galafed.benchmarks.base import benchmarks
 from galafed.config import at_least, resolve
 from galafed.digits.benchmark import DigitBenchmark
 from galafed.reproduction.accuracy import ON_A_GPU
-from galafed.reproduction.editions import FIRST, OF_FIRST
+from galafed.reproduction.editions import FIRST, OF_FIRST, Edition
 from galafed.reproduction.pages import as_json, grid, listed, machines, page, write_files
 from galafed.reproduction.published import DIGIT_18
 from galafed.studies.base import Cell, Study, commit, studies
@@ -49,8 +49,8 @@ class SimilarityStudy(Study):
     title: ClassVar[str] = "How alike the domains are (its cross-domain matrix)"
     Settings = Settings
 
-    def of_data(self) -> str:
-        return OF_FIRST if self._edition else ""
+    def of_data(self) -> Edition | None:
+        return OF_FIRST if self._edition else None
 
     def cells(self) -> Sequence[Cell]:
         """A run for each domain, the row of the matrix."""
@@ -90,22 +90,23 @@ class SimilarityStudy(Study):
             f"{mine.epochs} epochs with the learning rate of the other runs, seed {mine.seed}. The paper trained for "
             "500 epochs with a fixed 0.001, and shows the matrix as a picture only; on the diagonal, in brackets, the "
             "oracles of its Table 3. Rows: trained on; columns: tested on; test accuracy in %."
-            f"{' ' if self.of_data() else ''}{self.of_data()}"
+            f"{f' {edition}' if (edition := self.of_data()) else ''}"
         )
         names = [with_note(name, notes.get(name, "")) for name in self._domains]
+        whole = len(matrix) == len(self._domains)
         content: dict[str, str | bytes] = {
             "table.json": as_json(records),
             "table.md": page(
                 self.title,
                 intro,
-                "![Heat map](similarity.png)",
+                "![Heat map](similarity.png)" if whole else "",
                 _table(matrix, dict(zip(self._domains, names, strict=True)), mine.benchmark),
                 f"From easy to hard, by accuracy on itself: {', '.join(easy_first(matrix))}.",
                 "## Verdict",
                 listed(_verdicts(matrix)),
             ),
         }
-        if len(matrix) == len(self._domains):
+        if whole:
             values = [[matrix[name][tested] / 100 for tested in self._domains] for name in self._domains]
             title = f"{mine.benchmark}: {network} trained on one domain for {mine.epochs} epochs"
             content["similarity.png"] = heatmap(title, names, values)
@@ -193,7 +194,8 @@ def _verdicts(matrix: Matrix) -> list[str]:
         plain, rich = matrix["mnist"], matrix["mnistm"]
         known = [name for name in CLEAN if name in plain]
         told = ", ".join(f"{name} {rich[name]:.1f} ({plain[name]:.1f})" for name in known)
-        lines.append(f"*MNIST does not carry over to SYNM*: {plain.get('synm', 0.0):.1f} %.")
+        if "synm" in plain:
+            lines.append(f"*MNIST does not carry over to SYNM*: {plain['synm']:.1f} %.")
         lines.append(
             f"*MNISTM carries over to simpler ones*: mnist {rich['mnist']:.1f}; {told}, in brackets from MNIST: better "
             f"than MNIST on {sum(rich[name] > plain[name] for name in known)} of {len(known)}."

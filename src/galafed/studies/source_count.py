@@ -13,7 +13,7 @@ from galafed.config import Run, resolve
 from galafed.digits.domains import DIGIT_FIVE, EIGHTEEN
 from galafed.errors import ConfigError
 from galafed.reproduction.accuracy import SYSTEMS, AccuracyStudy, Done, Values, last_rounds
-from galafed.reproduction.editions import FIRST, OF_FIRST
+from galafed.reproduction.editions import FIRST, OF_FIRST, Edition
 from galafed.reproduction.figure import picture
 from galafed.reproduction.pages import signed
 from galafed.reproduction.steadiness import curves_of, moves_of
@@ -79,7 +79,7 @@ class SourceCountStudy(AccuracyStudy):
         super().__init__(settings)
         self.order: tuple[str, ...] = self.settings.order or ADDED
 
-    def of_data(self) -> str:
+    def of_data(self) -> Edition:
         return OF_FIRST
 
     def rows(self) -> Mapping[str, Values]:

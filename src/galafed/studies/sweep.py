@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any, ClassVar
 
 from galafed.reproduction.accuracy import AccuracyStudy, Values
-from galafed.reproduction.editions import FIRST, OF_FIRST
+from galafed.reproduction.editions import FIRST, OF_FIRST, Edition
 from galafed.reproduction.pages import as_json, grid, listed, page, write_files
 from galafed.studies.base import Cell, studies
 
@@ -47,7 +47,7 @@ class DigitSweep(Sweep):
         "formula and FACT's code differ by a factor of 68 in the strength of the discrepancy."
     )
 
-    def of_data(self) -> str:
+    def of_data(self) -> Edition:
         return OF_FIRST
 
     def rows(self) -> Mapping[str, Values]:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from galafed.reproduction.accuracy import Done, Values, last_rounds
 from galafed.reproduction.collapse import collapses
-from galafed.reproduction.editions import of_edition
+from galafed.reproduction.editions import Edition, of_edition
 from galafed.reproduction.pages import signed
 from galafed.studies.base import studies
 from galafed.studies.sweep import JUDGES, ROUNDS, Sweep, judged
@@ -50,7 +50,7 @@ class SecondSweep(Sweep):
 
     reference: ClassVar[str] = CENTRE
 
-    def of_data(self) -> str:
+    def of_data(self) -> Edition:
         return of_edition({})
 
     def claims(self, done: Done) -> Iterable[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from galafed.reproduction.accuracy import AccuracyStudy, Done, Means, Values, last_rounds
 from galafed.reproduction.collapse import collapses
-from galafed.reproduction.editions import FIRST, OF_FIRST
+from galafed.reproduction.editions import FIRST, OF_FIRST, Edition
 from galafed.reproduction.figure import picture
 from galafed.reproduction.history import accuracies
 from galafed.reproduction.pages import signed
@@ -47,7 +47,7 @@ class TemperatureStudy(AccuracyStudy):
 
     reference: ClassVar[str] = f"τ = {USUAL:g}"
 
-    def of_data(self) -> str:
+    def of_data(self) -> Edition:
         return OF_FIRST
 
     def rows(self) -> Mapping[str, Values]:

@@ -1,0 +1,96 @@
+"""How runs begin, and that those that cannot begin spoil nothing and leave nothing behind."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from galafed.algorithms.gala import Gala
+from galafed.config import Run, resolve
+from galafed.engines.serial import Serial
+from galafed.errors import ConfigError, QuorumError, SaveError
+from galafed.runs import checkpoint as checkpoints
+from galafed.runs import sharing
+from galafed.runs.files import new_folder
+from galafed.runs.runner import Observer, resume, start
+
+
+def config(**values: Any) -> Run:
+    return resolve({"benchmark": "toy", "rounds": 1, "device": "cpu", "threads": 1, **values})
+
+
+def too_few(*_: object) -> None:
+    raise QuorumError("nobody is there")
+
+
+def test_a_run_is_overwritten_only_when_the_new_one_can_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "run"
+    before = start(config(), folder).summary["digest"]
+    with monkeypatch.context() as patch:
+        patch.setattr(Gala, "start", too_few)
+        with pytest.raises(QuorumError):
+            start(config(seed=1), folder, overwrite=True)
+    assert resume(folder).summary["digest"] == before
+    assert start(config(seed=1), folder, overwrite=True).summary["digest"] != before
+
+
+def test_the_engine_of_a_run_that_cannot_begin_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[Serial] = []
+    monkeypatch.setattr(Gala, "start", too_few)
+    monkeypatch.setattr(Serial, "close", lambda engine: closed.append(engine))
+    with pytest.raises(QuorumError):
+        start(config(), tmp_path / "run")
+    assert len(closed) == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_another_process_makes_meanwhile_is_told_as_that(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with pytest.raises(ConfigError, match="another process has made it meanwhile"), new_folder(run):
+        (run / "checkpoints").mkdir(parents=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def without_locks(*_: object) -> None:
+    raise OSError(errno.ENOSYS, "Function not implemented")
+
+
+def test_a_run_needs_no_locks_but_sharing_runs_out_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fcntl, "flock", without_locks)
+    start(config(), tmp_path / "run")
+    assert (tmp_path / "run" / "done").exists()
+    with pytest.raises(SaveError, match=r"the file system has no locks .*--work"), sharing._claimed(tmp_path / "other"):
+        pass
+
+
+def test_damaged_checkpoints_of_later_rounds_push_out_no_new_ones(tmp_path: Path) -> None:
+    folder = tmp_path / checkpoints.FOLDER
+    names = [f"round-{number:05d}" for number in (4, 5, 6, 9, 10)]
+    for name in names:
+        (folder / name).mkdir(parents=True)
+    # 9 and 10 are damaged: the run went on from 4, and has done the rounds 5 and 6.
+    checkpoints.prune(tmp_path, done=6, keep=2)
+    assert [path.name for path in checkpoints.existing(tmp_path)] == names[1:]
+    checkpoints.prune(tmp_path, done=10, keep=2)
+    assert [path.name for path in checkpoints.existing(tmp_path)] == names[3:]
+
+
+def test_a_checkpoint_of_another_format_is_told_as_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "FORMAT", 2)
+        start(config(), tmp_path / "run")
+    with pytest.raises(checkpoints.DamagedError, match="format 2, of another version"):
+        checkpoints.load(checkpoints.existing(tmp_path / "run")[-1])
+
+
+def test_the_metrics_of_a_finished_run_are_whole(tmp_path: Path) -> None:
+    class Losing(Observer):
+        def round_done(self, line: Any) -> None:
+            (tmp_path / "run" / "metrics.jsonl").write_text("")  # what a power cut may leave of lines just added
+
+    start(config(rounds=3), tmp_path / "run", Losing())
+    assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 3
