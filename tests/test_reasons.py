@@ -11,7 +11,7 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from galafed.reproduction import published
+from galafed.reproduction import glance, published
 from galafed.reproduction.accuracy import AccuracyStudy
 from galafed.reproduction.history import late_rise
 from galafed.runs import archive
@@ -539,17 +539,43 @@ def test_what_chose_fixed_statistics_on_photographs_and_what_did_not() -> None:
 def test_what_lacks_on_caltech() -> None:
     plain = cell("office-caltech10", "source-only", "caltech")[0]
     for row, algorithm in (("FACT", "fact"), ("GALA", "gala")):
-        said("office-caltech10", row, "source-only has 93.0 here and 93.7 in SHOT's paper")
+        said("office-caltech10", row, "Source-only has 93.0 there and 93.7 in SHOT's paper")
         assert round(plain, 1) == 93.0
         said("office-caltech10", row, "Adaptation gains 0.4 points here and 2.5 there")
         assert round(cell("office-caltech10", row, "caltech")[0] - plain, 1) == 0.4
         assert round(published.OFFICE_CALTECH10["SHOT"]["caltech"] - 93.7, 1) == 2.5
-        said("office-caltech10", row, "GALA has more on Caltech the higher that rate is")
-        said("office-caltech10", row, "Accuracy hardly changes after ten rounds")
+        said("office-caltech10", row, "GALA has more the higher that rate is", "with fixed ones it has not")
+        faster, usual = (cell("office-lite2", f"GALA{rate}", "caltech")[0] for rate in (", extractor 0.005", ""))
+        assert faster < usual
+        said("office-caltech10", row, "After ten rounds accuracy changes by -0.2 to +0.7 points")
         for run in runs("office-caltech10", algorithm, "caltech"):
-            assert abs(run["kept"]["accuracy"][-1] - run["kept"]["accuracy"][9]) < 0.008
+            assert -0.2 < 100 * (run["kept"]["accuracy"][-1] - run["kept"]["accuracy"][9]) < 0.75
         said("office-caltech10", row, "1123 images have a standard error of 0.8")
         assert round(100 * (0.93 * 0.07 / 1123) ** 0.5, 1) == 0.8
+
+
+def test_what_is_said_of_gala_on_small_targets() -> None:
+    said("office-caltech10", "GALA", "Its seeds have 95.9, 96.3 and 96.0; 958 images have a standard error of 0.6")
+    ends = [100 * run["accuracy"]["last"] for run in runs("office-caltech10", "gala", "amazon")]
+    assert [f"{end:.1f}" for end in ends] == ["95.9", "96.3", "96.0"]
+    assert round(100 * (0.96 * 0.04 / 958) ** 0.5, 1) == 0.6
+    said("office-caltech10", "GALA", "One image of 157 is 0.6 points: one seed has none wrong, two have one")
+    said("office-caltech10", "GALA", "One image of 295 is 0.3 points: its seeds have 1, 3 and 5 wrong")
+    for target, images, wrong in (("dslr", 157, [0, 1, 1]), ("webcam", 295, [1, 3, 5])):
+        ends = [run["accuracy"]["last"] for run in runs("office-caltech10", "gala", target)]
+        assert [round(images * (1 - end)) for end in ends] == wrong
+
+
+@pytest.mark.parametrize("study", glance.TABLES)
+def test_every_target_on_which_gala_falls_short_has_a_reason_of_its_own(study: str) -> None:
+    made = studies.get(study)()
+    assert isinstance(made, AccuracyStudy)
+    why = made.reasons["GALA"]
+    assert not isinstance(why, str)
+    told = {target for topic in why for target in topic.split(" and ")}
+    short = [t for t in made.published["GALA"] if round(gap(study, "GALA", t), 1) > 0]
+    behind = [t for t in made.published["GALA"] if cell(study, "GALA", t)[0] < cell(study, "FACT", t)[0]]
+    assert set(short + (behind if study == "digit-18" else [])) <= told
 
 
 def test_what_the_lower_bound_on_photographs_is_held_against() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Mapping
 
 TRIM, MAP, MAPS = -1, -3, -4
@@ -10,16 +11,22 @@ TRIM, MAP, MAPS = -1, -3, -4
 NEVER, NO_BLOCK, ANY_BLOCK = -1, 0, 2**16
 """A threshold that nothing passes; how many blocks may be mapped one by one: none, or as many as glibc allows."""
 
+PLENTY = 2**34
+"""Bytes of memory."""
+
 
 def keep_for_the_next_step(workers: int) -> None:
     """Keep what a step frees for the next step, which would fault every page of its activations in again.
 
     One worker keeps all of it: activations of photographs are blocks of 100 MB, each of which glibc asks of the system,
-    which has to clear it, and gives back within the step. Where several workers are threads of one process each has a
-    heap of its own, of which 256 MB may be free at the end: one heap for all would hand memory that is in one core's
-    cache to another core.
+    which has to clear it, and gives back within the step. A heap with holes takes up to a third more, so a machine with
+    little memory is left as it is. Where several workers are threads of one process each has a heap of its own, of
+    which 256 MB may be free at the end: one heap for all would hand memory that is in one core's cache to another core.
     """
-    _tell({MAPS: NO_BLOCK, TRIM: NEVER} if workers == 1 else {MAPS: ANY_BLOCK, MAP: 2**25, TRIM: 2**28})
+    if workers > 1:
+        _tell({MAPS: ANY_BLOCK, MAP: 2**25, TRIM: 2**28})
+    elif _memory() > PLENTY:
+        _tell({MAPS: NO_BLOCK, TRIM: NEVER})
 
 
 def give_back_at_once() -> None:
@@ -41,6 +48,14 @@ def _tell(settings: Mapping[int, int]) -> None:
     if libc := _glibc():
         for name, value in settings.items():
             libc.mallopt(name, value)
+
+
+def _memory() -> int:
+    """Bytes this machine has; none where it does not tell."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return 0
 
 
 def _glibc() -> ctypes.CDLL | None:

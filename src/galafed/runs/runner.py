@@ -162,7 +162,8 @@ def _rounds(config: Run, folder: Path, assembly: Assembly, state: Checkpoint, ob
             federation.books.flush()
             observer.round_done(line)
         take_profile(folder, assembly, state, observer.notice)
-    _write_metrics(folder, state.history)  # whole and on the disk before the run is called done
+    federation.books.flush()
+    _write_metrics(folder, state.history)  # both are whole before the run is called done
     summary = summarise(config, state, device=str(assembly.device), notes=assembly.notes)
     write_atomically(folder / SUMMARY, (json.dumps(summary, indent=2) + "\n").encode())
     write_atomically(folder / DONE, f"{summary['digest']}\n".encode())
