@@ -672,6 +672,20 @@ def test_what_a_larger_network_gives_on_photographs() -> None:
         assert round(cell("office-lite2", "GALA", target)[0] - smaller, 1) == points
 
 
+def test_what_a_faster_extractor_gives_on_photographs() -> None:
+    row = "GALA, extractor 0.005"
+    said("office-lite2", row, "+0.3 on Amazon and -0.3 on Caltech, where a processor did the run")
+    for target, points in (("amazon", "+0.3"), ("caltech", "-0.3")):
+        assert f"{cell('office-lite2', row, target)[0] - cell('office-lite2', 'GALA', target)[0]:+.1f}" == points
+    devices = {run["target"]: run["device"] for run in runs("office-lite2", "gala") if _rate(run) == 0.25}
+    assert devices == {"amazon": "cuda", "caltech": "cpu"}
+
+
+def _rate(run: archive.Summary) -> float:
+    rate: float = run["config"]["training"]["extractor_rate"]
+    return rate
+
+
 def test_what_a_second_sweep_gives() -> None:
     said("digit-five", "GALA", "Higher learning rates have less on average over MNIST-M, SVHN and USPS")
     said("digit-five", "GALA", "a stronger IGD hardly more (0.06 points;", "gains on no target")
