@@ -47,7 +47,7 @@ def test_a_run_plans_with_what_is_free_and_with_no_more_than_its_share(
 def test_runs_side_by_side_have_equal_shares(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     told: list[float] = []
     monkeypatch.setattr(sharing, "shared_out", done_here)
-    monkeypatch.setattr(sharing, "_do", lambda run, folder, deadline, place, share: told.append(share))
+    monkeypatch.setattr(sharing, "_do", lambda run, folder, deadline, share: told.append(share))
     sharing.carry_out([Run(), Run(seed=1)], tmp_path, jobs=4, minutes=0, place={}, say=print)
     assert told == [0.25, 0.25]
 
