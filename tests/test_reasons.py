@@ -16,7 +16,7 @@ from galafed.reproduction.accuracy import AccuracyStudy
 from galafed.reproduction.history import late_rise
 from galafed.runs import archive
 from galafed.studies.base import studies
-from galafed.studies.digit_five_open import STATISTICS, TAU
+from galafed.studies.digit_five_open import AS_IN_TABLE, STATISTICS, TARGETS, TAU
 from galafed.studies.digit_five_softmax import BOTH, ONCE
 from galafed.studies.sweep_office import FIXED
 from galafed.studies.sweep_second import CENTRE
@@ -87,7 +87,7 @@ def test_what_is_said_of_digit_five() -> None:
         assert round(gap(FIRST, "oracle", target), 1) == points
         assert abs(gap("digit-five", "oracle", target)) < 0.5
     assert [published.DIGIT_18["oracle"][target] for target in ("syn", "svhn")] == [97.0, 88.4]
-    said("digit-five", "source-only", "with the target's it gains 12 and 4 points")
+    said("digit-five", "source-only", "With the target's BatchNorm statistics it gains 12 and 4 points")
     for target, points, below in (("syn", 12, 7.8), ("usps", 4, 5.3)):
         plain, with_statistics = (
             cell("digit-five", f"source-only{words}", target)[0] for words in ("", ", target statistics")
@@ -114,20 +114,21 @@ def test_what_is_said_of_fact_and_gala_on_svhn() -> None:
     said("digit-five", "FACT", "it was still rising", "On SYN it is above")
     for run in runs("digit-five", "fact", "svhn"):
         assert late_rise(run) > 0.5
-    said("digit-five", "GALA", "FACT is as far below the paper", "the oracle explains 0.4 of the 1.8 points")
+    said("digit-five", "GALA", "FACT is as far below the paper", "is 0.4 above ours, that of its Table 3 is 3.5 below")
     assert abs(gap("digit-five", "GALA", "svhn") - gap("digit-five", "FACT", "svhn")) < 0.3
-    assert [round(gap("digit-five", row, "svhn"), 1) for row in ("oracle", "GALA")] == [0.4, 1.8]
-    said("digit-five", "GALA", "a model of it has 86 there, of the three others at most 24")
+    assert round(gap("digit-five", "oracle", "svhn"), 1) == 0.4
+    assert round(cell("digit-five", "oracle", "svhn")[0] - published.DIGIT_18["oracle"]["svhn"], 1) == 3.5
+    said("digit-five", "GALA", "has 87 there, of the three others at most 24")
     others = [cell("similarity", source, "svhn")[0] for source in ("mnist", "mnistm", "usps")]
-    assert (int(cell("similarity", "syn", "svhn")[0]), round(max(others))) == (86, 24)
-    said("digit-five", "GALA", "another SYN and division of USPS, GALA has nearly half a point more")
-    assert 0.4 < cell(FIRST, "GALA", "svhn")[0] - cell("digit-five", "GALA", "svhn")[0] < 0.5
-    said("digit-five", "GALA", "still differ there in the end, by 0.29, on other targets by at most 0.16")
-    every = runs("digit-five", "gala")
-    ours, others = (
-        [run["kept"]["discrepancy"][-1] for run in every if (run["target"] == "svhn") is here] for here in (True, False)
+    assert (round(cell("similarity", "syn", "svhn")[0]), round(max(others))) == (87, 24)
+    said(
+        "digit-five", "GALA", "more of SVHN from our second SYN than from the first", "0.45 less with it and FACT 0.64"
     )
-    assert (f"{fmean(ours):.2f}", f"{max(others):.2f}") == ("0.29", "0.16")
+    learnt = json.loads((RESULTS / "syn/table.json").read_text(encoding="utf-8"))
+    first, second = (fmean(run["svhn"] for run in learnt if recipe in run["train"]) for recipe in ("wild", "legible"))
+    assert second > first + 1
+    less = [cell(FIRST, row, "svhn")[0] - cell("digit-five", row, "svhn")[0] for row in ("GALA", "FACT")]
+    assert [f"{points:.2f}" for points in less] == ["0.45", "0.64"]
 
 
 def test_what_fewer_pixels_of_svhn_cost(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,11 +146,11 @@ def test_what_fewer_pixels_of_svhn_cost(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_what_more_rounds_give() -> None:
-    said("digit-five", "GALA", "with the paper's 500 it has 89.5", "with the paper's 500 one seed has 97.5")
+    said("digit-five", "GALA", "with the paper's 500 one seed has 89.5", "with the paper's 500 one seed has 97.5")
     row = "GALA, 500 rounds"
     assert [f"{cell('digit-five-rounds', row, t)[0]:.1f}" for t in ("svhn", "usps")] == ["89.5", "97.5"]
     said("digit-five-rounds", row, "it has 89.6 on average, that of 100 rounds 89.6 over its last 10")
-    said("digit-five-rounds", row, "On USPS they may be a part of it: 97.8 and 97.3")
+    said("digit-five-rounds", row, "On USPS they may help a little: 97.8 and 97.3")
     for target, means in (("svhn", ["89.6", "89.6"]), ("usps", ["97.8", "97.3"])):
         long, short = course("digit-five-rounds", "gala", target), runs("digit-five", "gala", target)[0]
         assert (len(long), short["seed"]) == (500, 0)
@@ -174,34 +175,44 @@ def of_hundred(run: archive.Summary) -> list[str]:
 
 def test_what_is_said_of_sevens_and_nines() -> None:
     assert [f"{100 * share:.1f}" for share in (SEVENS, NINES)] == ["8.5", "8.8"]
-    said("digit-five", "GALA", "10.3 are sevens to the third seed and 7.5 nines, where 8.5 and 8.8 are")
-    *_, third = runs("digit-five", "gala", "usps")
+    said("digit-five", "GALA", "to the third seed, the best one, 10.3 of 100 train images are sevens and 7.5 nines")
+    seeds = runs("digit-five", "gala", "usps")
+    third = max(seeds, key=lambda run: run["accuracy"]["last"])
     (longest,) = runs("digit-five-rounds", "gala", "usps")
     assert (third["seed"], of_hundred(third)) == (2, ["10.3", "7.5"])
     said("digit-five", "GALA", "and 9.8 and 7.8 after 500 rounds")
     assert of_hundred(longest) == ["9.8", "7.8"]
-    said("digit-five", "GALA", "MDAN, and M³SDA with linear classifiers, do so more", "they differ by 0.06 in all")
-    assert f"{third['kept']['discrepancy'][-1]:.2f}" == "0.06"
+    said("digit-five", "GALA", "The groups differ by 0.06 on average, of at most 2")
+    assert f"{fmean(run['kept']['discrepancy'][-1] for run in seeds):.2f}" == "0.06"
     said("digit-five", "MDAN", "12.2 are sevens to it and 5.4 nines")
     said("digit-five-cut", "M³SDA", "12.6 are sevens to it and 5.5 nines")
     (mdan,), (m3sda,) = runs("digit-five", "mdan", "usps"), runs("digit-five-cut", "m3sda", "usps")
     assert [of_hundred(mdan), of_hundred(m3sda)] == [["12.2", "5.4"], ["12.6", "5.5"]]
+    said("digit-five", "GALA", "To MDAN, CMSS and M³SDA with linear classifiers more are sevens")
+    (cmss,), (sfda,) = runs("digit-five", "cmss", "usps"), runs("digit-five", "sfda", "usps")
+    assert min(float(of_hundred(run)[0]) for run in (mdan, m3sda, cmss)) > 10.3
+    said("digit-five", "GALA", "to FACT 9.5 and 8.2, to SFDA 9.4 and 8.3")
+    assert [of_hundred(runs("digit-five", "fact", "usps")[-1]), of_hundred(sfda)] == [["9.5", "8.2"], ["9.4", "8.3"]]
 
 
 def test_what_is_said_of_gala_on_usps_and_other_targets() -> None:
-    said("digit-five", "GALA", "Its seeds have 97.0, 95.8 and 97.3, and FACT's 97.7 and 97.8")
+    said("digit-five", "GALA", "seeds with 100 have 97.0, 95.8 and 97.3, and FACT's 97.7 and 97.8")
     for algorithm, ends in (("gala", [97.0, 95.8, 97.3]), ("fact", [97.7, 97.8])):
         found = [round(100 * run["accuracy"]["last"], 1) for run in runs("digit-five", algorithm, "usps")]
         assert found == ends
     said("digit-five", "GALA", "1860 images have a standard error of 0.4")
     assert round(100 * (0.97 * 0.03 / 1860) ** 0.5, 1) == 0.4
-    said("digit-five", "GALA", "With nine sources the oracle's accuracy was reached there")
+    said("digit-five", "GALA", "With nine sources and τ = 1 the oracle's accuracy was reached there")
     assert abs(cell("source-count", "GALA", "usps, 9")[0] - cell(FIRST, "oracle", "usps")[0]) < 0.1
-    said("digit-five", "GALA", "It has a point more with the first edition", "It is above, as FACT is")
+    said("digit-five", "GALA", "It has 1.2 points more with the first edition of the data", "It is above, as FACT is")
+    said("digit-five", "GALA", "In the paper it is 1.6 ahead of FACT there, here 0.3 behind", "are 1.5 above the paper")
+    ours, theirs = ([cell("digit-five", row, "mnistm")[number] or 0.0 for row in ("GALA", "FACT")] for number in (0, 1))
+    assert [round(gala - fact, 1) for gala, fact in (theirs, ours)] == [1.6, -0.3]
+    assert [round(-gap("digit-five", row, "mnistm"), 1) for row in ("FACT", "oracle")] == [1.5, 1.5]
     said("digit-five", "GALA", "Its seeds have 93.0, 92.4 and 92.3")
     found = [f"{100 * run['accuracy']['last']:.1f}" for run in runs("digit-five", "gala", "mnistm")]
     assert found == ["93.0", "92.4", "92.3"]
-    assert round(cell(FIRST, "GALA", "mnistm")[0] - cell("digit-five", "GALA", "mnistm")[0]) == 1
+    assert round(cell(FIRST, "GALA", "mnistm")[0] - cell("digit-five", "GALA", "mnistm")[0], 1) == 1.2
     assert max(gap("digit-five", row, "syn") for row in ("GALA", "FACT")) < -1
 
 
@@ -228,9 +239,9 @@ def test_classifiers_that_come_apart() -> None:
     assert len(found) == len(targets)
     for number, ends in ((0, ["0.2", "0.7"]), (-1, ["1.0", "1.3"])):
         assert [f"{choose(course[number] for course in found):.1f}" for choose in (min, max)] == ends
-    said("digit-five", "M³SDA", "they differ by 0.003 in the end, and it has 99.1 on mnist and 94.1 on usps")
-    linear = runs("digit-five-cut", "m3sda")
-    assert f"{max(run['kept']['discrepancy'][-1] for run in linear):.3f}" == "0.003"
+    said("digit-five", "M³SDA", "they differ by 0.002 and 0.003 in the end", "it has 99.1 on mnist and 94.1 on usps")
+    linear = [run for target in ("mnist", "usps") for run in runs("digit-five-cut", "m3sda", target)]
+    assert [f"{run['kept']['discrepancy'][-1]:.3f}" for run in linear] == ["0.002", "0.003"]
     assert [f"{cell('digit-five-cut', 'M³SDA', t)[0]:.1f}" for t in ("mnist", "usps")] == ["99.1", "94.1"]
     said("digit-five-cut", "M³SDA", "it has 31.8 on mnist and 7.2 on usps")
     assert [f"{cell('digit-five', 'M³SDA', t)[0]:.1f}" for t in ("mnist", "usps")] == ["31.8", "7.2"]
@@ -239,17 +250,20 @@ def test_classifiers_that_come_apart() -> None:
 def test_what_a_linear_predictor_does_for_fada_and_sfda() -> None:
     targets = tuple(published.DIGIT_FIVE["GALA"])
     said("digit-five", "FADA", "Accuracy is best in round 6 on every target and falls then")
-    said("digit-five", "FADA", "within a point of the paper on mnist and four below on usps", "from 53 and 52")
+    said("digit-five", "FADA", "within a point of the paper on mnist and four below on usps", "with 58, 53 and 52")
+    said("digit-five", "FADA", "ends 11 to 36 points below the paper")
     for target in targets:
         found = course("digit-five", "fada", target)
         assert 1 + found.index(max(found)) == 6
         assert found[-1] < max(found) - 10
     assert abs(gap("digit-five-cut", "FADA", "mnist")) < 1
     assert round(gap("digit-five-cut", "FADA", "usps")) == 4
-    said("digit-five-cut", "FADA", "best after three rounds or fewer, with 53.1 and 52.1")
-    best = {target: course("digit-five-cut", "fada", target) for target in ("svhn", "syn")}
-    assert [f"{max(found):.1f}" for found in best.values()] == ["53.1", "52.1"]
+    said("digit-five-cut", "FADA", "best after three rounds or fewer, with 58.2, 53.1 and 52.1")
+    best = {target: course("digit-five-cut", "fada", target) for target in ("mnistm", "svhn", "syn")}
+    assert [f"{max(found):.1f}" for found in best.values()] == ["58.2", "53.1", "52.1"]
     assert all(found.index(max(found)) < 3 for found in best.values())
+    behind = [gap("digit-five-cut", "FADA", target) for target in best]
+    assert (round(min(behind)), round(max(behind))) == (11, 36)
     said("digit-five", "SFDA", "it has 13.7 points less on MNIST-M, and up to 1.6 less on the others")
     less = {t: cell("digit-five", "SFDA", t)[0] - cell("digit-five-cut", "SFDA", t)[0] for t in targets}
     assert f"{less.pop('mnistm'):.1f}" == "13.7"
@@ -274,14 +288,15 @@ def test_the_share_of_a_gap_that_the_oracle_explains_on_the_first_digits() -> No
         "GALA",
         "the second edition closes 1.0 of the 2.6 points",
         "though the oracle gains 1.5 by it",
-        "the oracle explains a third",
+        "of the paper's Table 1 is 0.4 above ours, that of its Table 3 below",
     )
     assert round(gap(FIRST, "GALA", "usps"), 1) == 2.6
     assert round(gap(FIRST, "GALA", "usps") - gap("digit-five", "GALA", "usps"), 1) == 1.0
     assert round(gap(FIRST, "oracle", "usps") - gap("digit-five", "oracle", "usps"), 1) == 1.5
     assert gap(FIRST, "oracle", "syn") > 1
     assert gap(FIRST, "oracle", "usps") / gap(FIRST, "FACT", "usps") > 0.6
-    assert 0.25 < gap(FIRST, "oracle", "svhn") / gap(FIRST, "GALA", "svhn") < 0.42
+    assert round(gap(FIRST, "oracle", "svhn"), 1) == 0.4
+    assert published.DIGIT_18["oracle"]["svhn"] < cell(FIRST, "oracle", "svhn")[0]
 
 
 def test_kd3a_with_the_network_of_its_authors() -> None:
@@ -338,12 +353,12 @@ def test_what_adaptation_of_frozen_predictors_loses_on_digit_five() -> None:
 
 
 def test_what_central_systems_gain_on_usps() -> None:
-    said(FIRST, "MDAN", "On USPS it gains nothing over source-only, where DSBN", "gains 11 points")
+    said(FIRST, "MDAN", "On USPS it gains nothing over source-only, where DSBN", "gains 12 points")
     said(FIRST, "CMSS", "on USPS it gains nothing over source-only, as MDAN")
     plain = cell(FIRST, "source-only", "usps")[0]
     gains = {row: cell(FIRST, row, "usps")[0] - plain for row in ("MDAN", "CMSS", "DSBN")}
     assert max(gains["MDAN"], gains["CMSS"]) < 0.1
-    assert 11 <= gains["DSBN"] < 12
+    assert round(gains["DSBN"]) == 12
     said(FIRST, "DSBN", "the oracle is lower on it too, by half as much")
     assert 0.45 < gap(FIRST, "oracle", "syn") / gap(FIRST, "DSBN", "syn") < 0.6
 
@@ -377,8 +392,33 @@ def test_four_sources_are_also_in_other_tables() -> None:
     assert [f"{run['relevance'].pop('syn'):.2f}" for run in (four, nine)] == ["0.34", "0.14"]
     assert [f"{choose(nine['relevance'].values()):.2f}" for choose in (min, max)] == ["0.08", "0.13"]
     assert cell("similarity", "syn", "svhn")[0] > 3 * max(cell("similarity", s, "svhn")[0] for s in nine["relevance"])
-    assert "With the network of its authors, KD3A is ahead on syn with four sources" in page
-    assert cell("digit-five-cut-first", "KD3A", "syn")[0] - cell("source-count", "GALA", "syn, 4")[0] > 1
+    assert "has 82.9 on syn, more than GALA here, and less than GALA with 100 rounds, 83.3" in page
+    theirs, here, longer = (
+        cell(study, row, column)[0]
+        for study, row, column in (
+            ("digit-five-cut-first", "KD3A", "syn"),
+            ("source-count", "GALA", "syn, 4"),
+            (FIRST, "GALA", "syn"),
+        )
+    )
+    assert (f"{theirs:.1f}", f"{longer:.1f}") == ("82.9", "83.3")
+    assert theirs > here
+
+
+def test_the_last_round_of_fact_on_syn_tells_little() -> None:
+    page = (RESULTS / "source-count/table.md").read_text(encoding="utf-8")
+    assert "with up to 13 sources, FACT moves by 2 to 3 points a round in the last twenty" in page
+    assert "over the last ten GALA is ahead by 1.0 with 6 sources and behind by 0.3 with 17" in page
+    late = {
+        (algorithm, len(run["sources"])): 100 * np.array(run["kept"]["accuracy"][-20:])
+        for algorithm in ("fact", "gala")
+        for study in ("source-count", "digit-18-first")
+        for run in runs(study, algorithm, "syn")
+    }
+    moves = [np.abs(np.diff(late["fact", count])).mean() for count in (4, 6, 9, 13)]
+    assert (round(min(moves)), round(max(moves))) == (2, 3)
+    ahead = [(late["gala", count] - late["fact", count])[-10:].mean() for count in (6, 17)]
+    assert [f"{points:+.1f}" for points in ahead] == ["+1.0", "-0.3"]
 
 
 def test_what_is_said_of_digit_18() -> None:
@@ -444,12 +484,39 @@ def test_what_other_readings_give() -> None:
     said("digit-five-open", STATISTICS, "9.6 are sevens to it and 8.0 nines, nearly as many as to FACT, 9.5 and 8.2")
     (*_, fact) = runs("digit-five", "fact", "usps")
     assert [of_hundred(by_tau["usps", 0.2]), of_hundred(fact)] == [["9.6", "8.0"], ["9.5", "8.2"]]
-    said("digit-five-open", STATISTICS, "it has as much over the last ten rounds as the first row, within 0.1")
-    late, first = (
-        np.mean([run["kept"]["accuracy"][-10:] for run in every])
-        for every in ([by_tau["svhn", 0.2]], runs("digit-five", "gala", "svhn"))
+    said("digit-five-open", STATISTICS, "On SVHN 88.4 is a low round: over the last ten it has 89.5, as the first row")
+    said("digit-five-open", TAU, "one seed, 88.9 over the last ten rounds against 89.5")
+    late = [
+        100 * np.mean([run["kept"]["accuracy"][-10:] for run in every])
+        for every in ([by_tau["svhn", 0.2]], runs("digit-five", "gala", "svhn"), [by_tau["svhn", 1.0]])
+    ]
+    assert [f"{value:.1f}" for value in late] == ["89.5", "89.5", "88.9"]
+    said("digit-five-open", STATISTICS, "93.0 in the last round and the first row 92.9")
+    said(
+        "digit-five-open",
+        STATISTICS,
+        "best round 93.3 and 93.9, the first row 92.7 and 93.5: ahead of it by 0.1 to 0.6",
     )
-    assert abs(late - first) < 0.001
+    means = {row: three_ways("digit-five-open", row) for row in (STATISTICS, AS_IN_TABLE)}
+    assert [[f"{mean:.1f}" for mean in found] for found in means.values()] == [
+        ["93.0", "93.3", "93.9"],
+        ["92.9", "92.7", "93.5"],
+    ]
+    ahead = [ours - theirs for ours, theirs in zip(*means.values(), strict=True)]
+    assert (round(min(ahead), 1), round(max(ahead), 1)) == (0.1, 0.6)
+    said("digit-five-open", STATISTICS, "Information and entropy, which know no labels, prefer the first row")
+    keeping = [run for run in runs("digit-five-open", "gala") if run["config"]["gala"]["tau"] == 0.2]
+    usual = [run for run in runs("digit-five", "gala") if run["target"] in TARGETS]
+    for criterion, better in (("information", 1), ("entropy", -1)):
+        ends = [fmean(run["kept"][criterion][-1] for run in every) for every in (usual, keeping)]
+        assert better * ends[0] > better * ends[1]
+
+
+def three_ways(study: str, row: str) -> list[float]:
+    """Means over targets in the last round, by the label-free pick and in the best round."""
+    cells = json.loads((RESULTS / study / "table.json").read_text(encoding="utf-8"))
+    ways = ("last", "selected", "best_oracle")
+    return [fmean(c["mean"] for c in cells if (c["row"], c["selection"]) == (row, way)) for way in ways]
 
 
 def test_an_oracle_of_unchanged_images_is_measured_once() -> None:
@@ -686,9 +753,22 @@ def _rate(run: archive.Summary) -> float:
     return rate
 
 
+def _base_rate(run: archive.Summary) -> float:
+    rate: float = run["config"]["training"]["lr"]
+    return rate
+
+
 def test_what_a_second_sweep_gives() -> None:
-    said("digit-five", "GALA", "Higher learning rates have less on average over MNIST-M, SVHN and USPS")
-    said("digit-five", "GALA", "a stronger IGD hardly more (0.06 points;", "gains on no target")
+    said(
+        "digit-five", "GALA", "Twice and four times the learning rate have less on average over MNIST-M, SVHN and USPS"
+    )
+    said("digit-five", "GALA", "twice the IGD as much (0.06 points more)", "gains on no target in 100 rounds, one seed")
+    said("digit-five", "GALA", "though it was still rising on three")
+    assert sum(late_rise(run) > 0.5 for run in runs("digit-five-softmax", "gala") if _base_rate(run) > 0.1) == 3
+    said("digit-five", "GALA", "target by target each of them is ahead somewhere")
+    for row in ("lr 0.08", "lr 0.16", "IGD 2"):
+        ahead = [cell("sweep-second", row, t)[0] - cell("sweep-second", CENTRE, t)[0] for t in TARGETS]
+        assert max(ahead) > 0, row
     means = json.loads((RESULTS / "sweep-second/judged.json").read_text())["means"]["accuracy"]
     centre = means.pop(CENTRE)
     assert f"{100 * (means['IGD 2'] - centre):.2f}" == "0.06"

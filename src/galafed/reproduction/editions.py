@@ -38,8 +38,8 @@ OF_SECOND = Edition(
     "second",
     "SYN is drawn by a recipe that was chosen so that networks learn it about as well as the paper's oracles learn the "
     "published one, 98.7 and 97.0 %, and by labels of SVHN train images ([syn](../syn/table.md)): that the oracle "
-    "agrees on SYN is no finding. No system that adapts was run for it. USPS is divided at random into as many images "
-    "as the file of FACT's and KD3A's code has, 7438 and 1860.",
+    "agrees on SYN is no finding. No system that adapts was run to choose the recipe. USPS is divided at random into "
+    "as many images as the file of FACT's and KD3A's code has, 7438 and 1860.",
 )
 
 

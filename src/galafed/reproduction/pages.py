@@ -71,7 +71,7 @@ def listed(lines: Iterable[str]) -> str:
 
 def signed(changes: Mapping[str, float]) -> str:
     """Differences in points by name, each with its sign."""
-    return ", ".join(f"{name} {change:+.1f}" for name, change in changes.items())
+    return ", ".join(f"{name} {change:+z.1f}" for name, change in changes.items())
 
 
 def machines(summaries: Iterable[Mapping[str, Any]]) -> str:

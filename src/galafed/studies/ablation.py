@@ -36,7 +36,9 @@ class AblationStudy(AccuracyStudy):
     title: ClassVar[str] = "GALA without its parts (its ablation), Digit-18"
     about: ClassVar[str] = (
         "The paper shows its five configurations as curves only. Three controls are ours: FACT with the smaller step "
-        "that IGD amounts to, FACT with all sources trained each round, and GALA with the larger step of FACT."
+        "that IGD amounts to, FACT with all sources trained each round, and GALA with the larger step of FACT. One "
+        "seed a cell: with the second edition of the data one of three seeds of FACT ended with 61.0 on SVHNXS, the "
+        "two others with 86.5 and 86.9 ([digit-18](../digit-18/table.md))."
     )
 
     reference: ClassVar[str] = GALA
@@ -81,12 +83,13 @@ class AblationStudy(AccuracyStudy):
                 f"IGD after as many rounds: {_confirmed(-alone)}{_rising(UNIFORM, TARGETS[1], done)}."
             )
             old = svhnxs[MDMGB] - svhnxs[UNIFORM]
-            verdict = "it does harm" if old < -CLEAR else "not confirmed" if old > CLEAR else "confirmed"
-            yield f"*MDMGB offers almost no improvement there*: {old:+.1f} points: {verdict}."
+            verdict = "not confirmed" if old > CLEAR else "confirmed"
+            less = ", though it is less than without weighting, with one seed" if old < -CLEAR else ""
+            yield f"*MDMGB offers almost no improvement there*: {old:+.1f} points: {verdict}{less}."
             pairs = {row: v for (row, t), v in last.items() if t == TARGETS[1] and row.startswith(f"{CONTROL}FACT")}
             if pairs and min(pairs.values()) > svhnxs[UNIFORM] + CLEAR:
                 told = ", ".join(f"*{row.removeprefix(CONTROL)}* {value:.1f}" for row, value in pairs.items())
-                yield f"Ours: pairs without weights, FACT's way, do not fail there: {told}."
+                yield f"Ours: pairs without weights, FACT's way, did not fail there with this seed: {told}."
         yield from collapses(done)
 
     def pictures(self, done: Done) -> Mapping[str, bytes]:

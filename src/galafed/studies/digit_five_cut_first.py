@@ -19,9 +19,9 @@ class DigitFiveCutFirstStudy(DigitFiveCutStudy):
 
     title: ClassVar[str] = "Digit-Five: with a linear predictor and the data of the first edition"
     about: ClassVar[str] = (
-        "The network is `m3sda_cnn`, whose predictor is one linear layer; these rows of the paper's table come from "
-        "KD3A's authors, who used it. Its convolutions differ too, so what the cut alone does is not seen here. All "
-        "else is as in the study `digit-five-first`."
+        "The network is `m3sda_cnn`, whose predictor is one linear layer; KD3A's authors used it, and these rows of "
+        "the paper's table probably come from their paper. Its convolutions differ too, so what the cut alone does is "
+        "not seen here. All else is as in the study `digit-five-first`."
     )
     edition: ClassVar[Values] = FIRST
     reasons: ClassVar[Mapping[str, str]] = {

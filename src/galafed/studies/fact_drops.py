@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from galafed.reproduction.accuracy import Done
@@ -36,7 +37,7 @@ class FactDropsStudy(FigureStudy):
     first_seed = True
 
     about: ClassVar[str] = (
-        "As in the paper, the first 22 % of the rounds are left out, where accuracy rises from nothing."
+        "The first seed. As in the paper, the first 22 % of the rounds are left out, where accuracy rises from nothing."
     )
 
     def draw(self, axes: Axes, column: str, done: Done) -> None:
@@ -70,20 +71,24 @@ class FactDropsStudy(FigureStudy):
         every = self._changes(done)
         if changes := [change for change in every if change["column"] == "mnistm"]:
             worst = _extremes(changes)[:NAMED]
-            unlike = sum(any(name in UNLIKE_MNISTM for name in change["pair"]) for change in worst)
+            unlike = _with_any(UNLIKE_MNISTM, changes)
             yield (
-                f"*On mnistm selecting SVHN- domains and SYNXS often results in substantial drops*: {unlike} of the "
-                f"{NAMED} largest: {listed(worst)}."
+                f"*On mnistm selecting SVHN- domains and SYNXS often results in substantial drops*: "
+                f"{sum(change in unlike for change in worst)} of the {NAMED} largest: {listed(worst)}. "
+                f"{_beside(unlike, changes)}."
             )
         if changes := [change for change in every if change["column"] == "svhnxs"]:
             worst, best = _extremes(changes)[:NAMED], _extremes(changes)[NAMED:]
-            both = sum(all(name in WITH_PHOTOGRAPHS for name in change["pair"]) for change in worst)
-            useful = sum("synxs" in change["pair"] for change in best)
+            both = [change for change in changes if all(name in WITH_PHOTOGRAPHS for name in change["pair"])]
+            useful = _with_any(("synxs",), changes)
             yield (
-                f"*On svhnxs the largest drops occur when both sources are -M domains*: {both} of {NAMED}: "
-                f"{listed(worst)}."
+                f"*On svhnxs the largest drops occur when both sources are -M domains*: "
+                f"{sum(change in both for change in worst)} of {NAMED}: {listed(worst)}. {_beside(both, changes)}."
             )
-            yield f"*SYNXS is in all pairs with the largest rises*: {useful} of {NAMED}: {listed(best)}."
+            yield (
+                f"*SYNXS is in all pairs with the largest rises*: {sum(change in useful for change in best)} of "
+                f"{NAMED}: {listed(best)}. {_beside(useful, changes)}."
+            )
 
     def _changes(self, done: Done) -> list[dict[str, Any]]:
         """Every round after the first ones: by how much accuracy changed, and who took part."""
@@ -103,6 +108,21 @@ def _extremes(changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The largest falls, then the largest rises."""
     ranked = sorted(changes, key=lambda change: float(change["points"]))
     return [*ranked[:NAMED], *ranked[: -NAMED - 1 : -1]]
+
+
+def _with_any(names: Sequence[str], changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rounds in which one of these took part."""
+    return [change for change in changes if any(name in names for name in change["pair"])]
+
+
+def _beside(such: Sequence[dict[str, Any]], changes: Sequence[dict[str, Any]]) -> str:
+    """How often such a pair was drawn, and the mean change of its rounds next to that of all others."""
+    others = [change for change in changes if change not in such]
+    drawn = f"Such a pair was drawn in {len(such)} of {len(changes)} rounds"
+    if not (such and others):
+        return drawn
+    theirs, rest = (fmean(change["points"] for change in part) for part in (such, others))
+    return f"{drawn}: {theirs:+z.1f} points a round on average, against {rest:+z.1f} in the others"
 
 
 def listed(changes: Sequence[Mapping[str, Any]]) -> str:

@@ -117,7 +117,7 @@ class RuntimeStudy(Measurement):
             "alone on an A100, all others being thought of as working beside it; ours are those of all clients' work "
             "together on one device, with the server's and the evaluation. FACT asks two sources a round whatever "
             "their number. No source grows sure of random images, so KD3A's consensus focus is timed apart, on drawn "
-            "votes of which a share is disputed, and added."
+            "votes of which a share is disputed, and added: once, so that a second more or less says little."
         )
         table = grid(["", *(f"{count} sources" for count in _counts(cells))], _rows(cells))
         focus = [

@@ -19,6 +19,8 @@ LIKE_MNIST = ("mnist", "mnistxs", "mniststack", "tmnist", "ardis", "ardis2", "ar
 WITH_PHOTOGRAPHS = ("mnistm", "synm", "svhnm", "uspsm")
 SIMPLE = ("mnist", "tmnist")
 LATER = ("uspsm", "syn")
+EARLY = 10
+"""Rounds, the untrained first one among them."""
 
 
 @studies.register("weights")
@@ -31,7 +33,10 @@ class WeightsStudy(FigureStudy):
     columns = ("mnistm", "usps")
     first_seed = True
 
-    about: ClassVar[str] = "The five sources with the highest relevance in the last round are named."
+    about: ClassVar[str] = (
+        "The first seed. The five sources with the highest relevance in the last round are named, * where their images "
+        "are not the paper's."
+    )
 
     def draw(self, axes: Axes, column: str, done: Done) -> None:
         axes.set_ylabel("relevance", fontsize=8)
@@ -40,9 +45,11 @@ class WeightsStudy(FigureStudy):
             ranked = sorted(relevance, key=lambda source: -(relevance[source][-1] or 0))
             for place, source in enumerate(ranked):
                 rounds = range(1, len(relevance[source]) + 1)
-                style = {"color": f"C{place}", "label": source} if place < NAMED else {"color": "0.8", "zorder": 0}
+                named = {"color": f"C{place}", "label": _starred(source, summary)}
+                style = named if place < NAMED else {"color": "0.8", "zorder": 0}
                 axes.plot(rounds, relevance[source], lw=1.2, **style)
-            axes.legend(fontsize=7)
+            axes.legend(fontsize=6, ncols=2)
+            axes.set_ylim(top=1.25 * axes.get_ylim()[1])  # room for the names
 
     def records(self, done: Done) -> Sequence[Mapping[str, Any]]:
         return [
@@ -64,18 +71,22 @@ class WeightsStudy(FigureStudy):
         found = {cell.column: summary["kept"]["relevance"] for cell, summary in done}
         if "mnistm" in found:
             top = _highest(found["mnistm"], -1)
-            alike = sum(source in (*LIKE_MNIST, *WITH_PHOTOGRAPHS) for source, _ in top)
+            such = (*LIKE_MNIST, *WITH_PHOTOGRAPHS)
+            alike, known = (sum(source in such for source in names) for names in (dict(top), found["mnistm"]))
             yield (
                 f"*For mnistm MNIST-like and -M domains have the highest weights*: {alike} of the {len(top)} highest "
-                f"in the last round: {_told(top)}."
+                f"in the last round: {_told(top)}. Of all {len(found['mnistm'])} sources {known} are such."
             )
         if "usps" in found:
             usps = found["usps"]
             early = _highest(usps, 0)
-            simple = sum(source in SIMPLE for source, _ in early[: len(SIMPLE)])
+            rounds = min(EARLY, len(next(iter(usps.values()))))
+            first = sum(_highest(usps, number)[0][0] in SIMPLE for number in range(rounds))
             yield (
-                f"*For usps simple domains like MNIST and TMNIST dominate early*: {simple} of the {len(SIMPLE)} "
-                f"highest in the first round, where equal weights would be {1 / len(usps):.2f}: {_told(early)}."
+                f"*For usps simple domains like MNIST and TMNIST dominate early*: one of them is the highest in "
+                f"{first} of the first {rounds} rounds: {'confirmed' if 2 * first > rounds else 'not confirmed'}. In "
+                f"the first round, where equal weights would be {1 / len(usps):.2f}: {_told(early)}; in round "
+                f"{rounds}: {_told(_highest(usps, rounds - 1))}."
             )
             moved = {source: (usps[source][0] or 0.0, usps[source][-1] or 0.0) for source in LATER if source in usps}
             told = ", ".join(f"{source} {first:.2f} to {last:.2f}" for source, (first, last) in moved.items())
@@ -83,6 +94,11 @@ class WeightsStudy(FigureStudy):
                 f"*Later weights shift toward USPSM and SYN*: {told}: {sum(b > a for a, b in moved.values())} of "
                 f"{len(moved)}; the highest in the last round are {_told(_highest(usps, -1))}."
             )
+
+
+def _starred(source: str, summary: Mapping[str, Any]) -> str:
+    """The name of a source, with * where its images are not the paper's."""
+    return source + "*" * (source in summary.get("notes", {}))
 
 
 def _told(weights: Iterable[tuple[str, float]]) -> str:
