@@ -116,6 +116,10 @@ def test_the_commit_tells_whether_the_package_was_changed_since(tmp_path: Path) 
     outside.write_text("two")  # results written meanwhile are no other program
     assert told() == clean
     assert re.fullmatch("[0-9a-f]+", clean)
+    (package / "algorithms" / "mine.py").touch()  # a new method is one new file
+    assert told() == f"{clean} with changes"
+    (package / "algorithms" / "mine.py").unlink()
+    assert told() == clean
     with (package / "errors.py").open("a") as file:
         file.write("# changed\n")
     assert told() == f"{clean} with changes"

@@ -229,7 +229,8 @@ def commit() -> str:
         if _git(here, "ls-files", "--error-unmatch", "__init__.py").returncode:
             return __version__  # installed, perhaps inside the tree of another project
         found = _git(here, "rev-parse", "--short", "HEAD").stdout.strip()
-        changed = found and _git(here, "diff", "--quiet", "HEAD", "--", ".").returncode == 1
+        # A new file counts, too: a method or a study that was never committed is in no commit.
+        changed = found and _git(here, "status", "--porcelain", "--untracked-files=normal", "--", ".").stdout
     except OSError:
         return __version__
     return f"{found} with changes" if changed else found or __version__
