@@ -128,9 +128,10 @@ def test_the_commit_tells_whether_the_package_was_changed_since(tmp_path: Path) 
     assert told() == __version__
 
 
-def test_a_damaged_file_of_measurements_is_named(tmp_path: Path, squares: None) -> None:
+@pytest.mark.parametrize("line", [b"{}", b"\xff\x00"])
+def test_a_damaged_file_of_measurements_is_named(tmp_path: Path, squares: None, line: bytes) -> None:
     (tmp_path / "out" / "squares").mkdir(parents=True)
-    (tmp_path / "out" / "squares" / FILE).write_text("{}\n")
+    (tmp_path / "out" / "squares" / FILE).write_bytes(line + b"\n")
     with pytest.raises(DataError, match="line 1"):
         reproduce("squares", tmp_path)
 

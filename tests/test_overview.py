@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from galafed.errors import ConfigError
+from galafed.errors import ConfigError, DataError
 from galafed.reproduction import glance
 from galafed.reproduction.overview import overview, write_overview
 from galafed.runs import archive
@@ -52,6 +52,16 @@ def results(tmp_path: Path) -> Path:
     (tmp_path / "apart").mkdir()
     (tmp_path / "apart" / "table.md").write_text("# Something else\n\ntext\n")
     return tmp_path
+
+
+DAMAGED = [("digit-five/table.json", b"[3"), ("digit-five/table.json", b"\xff"), ("apart/table.md", b"\xff")]
+
+
+@pytest.mark.parametrize(("name", "content"), DAMAGED)
+def test_a_file_that_cannot_be_read_is_named(results: Path, name: str, content: bytes) -> None:
+    (results / name).write_bytes(content)
+    with pytest.raises(DataError, match=f"{name}: cannot be read"):
+        overview(results)
 
 
 def test_a_table_at_a_glance(tmp_path: Path) -> None:

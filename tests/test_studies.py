@@ -266,9 +266,16 @@ def test_the_table_of_digit_five_has_the_digits_of_today() -> None:
     assert {cell.run.benchmark_settings for cell in studies.get("digit-five")().cells()} == {DigitSettings()}
 
 
-def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
-    (tmp_path / "runs.jsonl").write_text('{"seed": 3}\n')
+@pytest.mark.parametrize("line", [b'{"seed": 3}', b'{"config": "mini"}', b"[1]", b"\xff\x00", b""])
+def test_a_damaged_archive_is_named(tmp_path: Path, line: bytes) -> None:
+    (tmp_path / "runs.jsonl").write_bytes(line + b"\n")
     with pytest.raises(DataError, match="line 1"):
+        archive.read(tmp_path)
+
+
+def test_an_archive_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "runs.jsonl").mkdir()
+    with pytest.raises(DataError, match=r"runs\.jsonl: cannot be read"):
         archive.read(tmp_path)
 
 

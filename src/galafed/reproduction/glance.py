@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from galafed.reproduction.figure import picture
-from galafed.reproduction.pages import grid
+from galafed.reproduction.pages import grid, table_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,7 +51,7 @@ def _tables(out: Path) -> dict[str, dict[str, Cells]]:
     found: dict[str, dict[str, Cells]] = {}
     for name in TABLES:
         if (path := out / name / "table.json").is_file():
-            last = [record for record in json.loads(path.read_text(encoding="utf-8")) if record["selection"] == "last"]
+            last = [record for record in table_of(path) if record["selection"] == "last"]
             rows: dict[str, Cells] = {row: {r["column"]: r for r in last if r["row"] == row} for row in ROWS}
             told = all(cell["paper"] is not None for row in ("FACT", "GALA") for cell in rows[row].values())
             if rows["GALA"] and rows["GALA"].keys() == rows["FACT"].keys() and told:

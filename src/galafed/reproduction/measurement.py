@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from galafed.errors import ConfigError, DataError
 from galafed.runs.files import one_at_a_time, write_atomically
+from galafed.runs.records import lines_of
 from galafed.studies.base import Desk, Reproducible, commit
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def archived(folder: Path) -> dict[str, Record]:
     """What was measured so far, by recipe."""
     path = folder / FILE
     found: dict[str, Record] = {}
-    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else (), start=1):
+    for number, text in enumerate(lines_of(path), start=1):
         try:
             record = json.loads(text)
             found[_recipe(record["unit"], record["settings"])] = record

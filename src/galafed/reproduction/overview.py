@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -11,7 +10,7 @@ from typing import Any
 from galafed.errors import ConfigError
 from galafed.reproduction import glance
 from galafed.reproduction.editions import Edition
-from galafed.reproduction.pages import grid, listed, page, write_files
+from galafed.reproduction.pages import grid, listed, page, table_of, text_of, write_files
 from galafed.studies.base import Study, progress, studies
 
 FILE = "README.md"
@@ -70,7 +69,7 @@ def _study(folder: Path, row: Mapping[str, Any]) -> Iterator[str]:
     yield f"`gala reproduce {row['name']}`: {row['measured']} of {row['runs']} measured.{told}"
     table = folder / "table.json"
     if table.is_file():
-        yield _headline(json.loads(table.read_text(encoding="utf-8")), _planned(row["name"]))
+        yield _headline(table_of(table), _planned(row["name"]))
     yield verdict(folder / "table.md")
     for picture in sorted(folder.glob("*.png")):
         yield f"![{row['title']}]({folder.name}/{picture.name})"
@@ -141,7 +140,7 @@ def verdict(table: Path) -> str:
     """What a study's page says under its verdict, without the heading; links lead on from the folder above."""
     if not table.is_file():
         return ""
-    _, _, after = table.read_text(encoding="utf-8").partition(f"\n{VERDICT}\n")
+    _, _, after = text_of(table).partition(f"\n{VERDICT}\n")
     return _from_above(after.partition("\n## ")[0].strip())
 
 
@@ -149,5 +148,5 @@ def _others(out: Path, names: set[str]) -> Iterator[str]:
     """Results that belong to no study, by the first line of their pages."""
     for folder in sorted(path for path in out.iterdir() if path.is_dir() and path.name not in names):
         for file in sorted(folder.glob("*.md")):
-            first = file.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ").rstrip(".")
+            first = text_of(file).partition("\n")[0].lstrip("# ").rstrip(".")
             yield f"[{folder.name}/{file.name}]({folder.name}/{file.name}): {first}"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from galafed.errors import DataError
 from galafed.runs.files import write_atomically
 
 
@@ -57,6 +58,27 @@ def table_cell(
         "unit": unit,
         **more,
     }
+
+
+def text_of(path: Path) -> str:
+    """What a study wrote into a file; one that cannot be read is told."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        raise _unreadable(path) from None
+
+
+def table_of(path: Path) -> Any:
+    """What a table.json holds; one that cannot be read is told."""
+    try:
+        return json.loads(text_of(path))
+    except ValueError:
+        raise _unreadable(path) from None
+
+
+def _unreadable(path: Path) -> DataError:
+    again = f"gala reproduce {path.parent.name} --table"
+    return DataError(f"{path}: cannot be read; restore the file, or write that of a study anew with '{again}'")
 
 
 def page(title: str, *paragraphs: str) -> str:

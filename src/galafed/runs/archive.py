@@ -12,7 +12,7 @@ from galafed.config import Run, read_toml, resolve
 from galafed.errors import ConfigError, DataError
 from galafed.former import as_it_was
 from galafed.runs.files import write_atomically
-from galafed.runs.records import finished
+from galafed.runs.records import finished, lines_of
 
 FILE = "runs.jsonl"
 
@@ -34,14 +34,14 @@ def read(folder: Path) -> dict[str, Summary]:
     """The summaries of a study by recipe. A setting that was added since a run counts as what it did then."""
     path = folder / FILE
     found: dict[str, Summary] = {}
-    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else (), start=1):
+    for number, text in enumerate(lines_of(path), start=1):
         try:
             summary = json.loads(text)
             found[recipe(resolve(as_it_was(summary["config"])))] = summary
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError):  # no text, no summary, or one of something else
             raise DataError(f"{path}, line {number}: is no summary of a run; restore the file or remove it") from None
         except ConfigError:  # a configuration this version knows no more: kept, though no cell asks for it
-            found[hashlib.sha256(text.encode()).hexdigest()] = summary
+            found[hashlib.sha256(text).hexdigest()] = summary
     return found
 
 

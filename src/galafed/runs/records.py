@@ -57,6 +57,14 @@ def metrics(folder: Path) -> list[dict[str, Any]]:
     return lines
 
 
+def lines_of(path: Path) -> list[bytes]:
+    """The lines of a file that is kept for good, none where there is none; one that cannot be read is told."""
+    try:
+        return path.read_bytes().splitlines() if path.exists() else []
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}); restore the file or remove it") from None
+
+
 def catalogue(what: str, folder: Path) -> list[dict[str, Any]]:
     """What there is of a kind, as plain records."""
     if what == "runs":
