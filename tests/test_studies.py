@@ -273,6 +273,14 @@ def test_a_damaged_archive_is_named(tmp_path: Path, line: bytes) -> None:
         archive.read(tmp_path)
 
 
+@pytest.mark.parametrize("value", [None, math.nan, "high"])
+def test_a_run_without_accuracy_is_named(tmp_path: Path, value: Any) -> None:
+    done = [("plain", "a", summary(0.5)), ("plain", "a", summary(0.5) | {"seed": 7, "accuracy": {"last": value}})]
+    made = {"command": "c", "commit": "abc"}
+    with pytest.raises(DataError, match=rf"no accuracy.*\(last: {value}\).*target a.*seed 7.*test labels"):
+        write_table(tmp_path, done, title="t", about="", made=made, lower_bound={})
+
+
 def test_an_archive_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "runs.jsonl").mkdir()
     with pytest.raises(DataError, match=r"runs\.jsonl: cannot be read"):

@@ -11,6 +11,7 @@ from typing import Any
 from galafed.registry import in_a_list
 from galafed.reproduction.history import late_rise
 from galafed.reproduction.pages import as_json, machines, signed, write_files
+from galafed.runs import archive
 
 ORACLE = "oracle"
 """The row that was trained with the target's labels."""
@@ -110,7 +111,7 @@ def _origins(done: Done) -> str:
 def _record(
     row: str, column: str, summaries: Sequence[Mapping[str, Any]], selection: str, paper: float | None
 ) -> dict[str, Any]:
-    values = [100 * summary["accuracy"][selection] for summary in summaries]
+    values = [archive.accuracy(summary, selection) for summary in summaries]
     return {
         "row": row,
         "column": column,

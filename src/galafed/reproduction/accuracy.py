@@ -14,6 +14,7 @@ from galafed.report.accuracy_table import Why, write_table
 from galafed.reproduction.history import history_of
 from galafed.reproduction.pages import write_files
 from galafed.reproduction.published import Table
+from galafed.runs import archive
 from galafed.studies.base import Cell, Study, commit
 
 Values = Mapping[str, Any]
@@ -132,5 +133,5 @@ def last_rounds(done: Done) -> Means:
     """Accuracies of last rounds, mean over seeds, rounded as in the table."""
     found: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     for cell, summary in done:
-        found[cell.row, cell.column].append(100 * summary["accuracy"]["last"])
+        found[cell.row, cell.column].append(archive.accuracy(summary))
     return {place: round(fmean(values), 2) for place, values in found.items()}

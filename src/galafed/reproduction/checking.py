@@ -52,16 +52,14 @@ def check(study: Reproducible, seed: int, desk: Desk) -> list[Checked]:
         )
     # One run for each place in the table, however many seeds that has.
     again = {(cell.row, cell.column): dataclasses.replace(cell.run, seed=seed) for cell in known}
+    measured = {at: [archive.accuracy(found[archive.recipe(c.run)]) for c in _at(at, known)] for at in again}
     desk.say(f"{study.title}: {len(again)} cells were measured and are run with seed {seed}")
     carry_out(list(again.values()), desk.work, jobs=desk.jobs, minutes=desk.minutes, place=desk.place, say=desk.say)
     folders = {place: desk.work / run.run_name for place, run in again.items()}
     done = {place: folder for place, folder in folders.items() if (folder / "done").exists()}
     if len(done) < len(again):
         _tell_of_the_rest(len(again) - len(done), len(again), desk)
-    return [
-        Checked(*place, [_last(found[archive.recipe(c.run)]) for c in _at(place, known)], _last(finished(folder)))
-        for place, folder in done.items()
-    ]
+    return [Checked(*place, measured[place], archive.accuracy(finished(folder))) for place, folder in done.items()]
 
 
 def _tell_of_the_rest(left: int, every: int, desk: Desk) -> None:
@@ -75,7 +73,3 @@ def _tell_of_the_rest(left: int, every: int, desk: Desk) -> None:
 
 def _at(place: tuple[str, str], cells: Sequence[Cell]) -> list[Cell]:
     return [cell for cell in cells if (cell.row, cell.column) == place]
-
-
-def _last(summary: archive.Summary) -> float:
-    return 100 * float(summary["accuracy"]["last"])

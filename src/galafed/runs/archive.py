@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,19 @@ def of_run(folder: Path, *, kept: Mapping[str, Any]) -> Summary:
     """The summary of a finished run with its configuration, and without the name of the folder it was in."""
     summary = {key: value for key, value in finished(folder).items() if key != "run"}
     return summary | {"config": read_toml(folder / "config.toml")} | ({"kept": dict(kept)} if kept else {})
+
+
+def accuracy(summary: Summary, selection: str = "last") -> float:
+    """A test accuracy in percent; a summary that has none, or what is no number, is told of."""
+    found = summary.get("accuracy")
+    value = found.get(selection) if isinstance(found, Mapping) else None
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        run = ", ".join(f"{key} {summary.get(key)}" for key in ("benchmark", "target", "algorithm", "seed"))
+        raise DataError(
+            f"a run has no accuracy for the table ({selection}: {value}): {run}. A target without test labels has "
+            f"none: give it labels, or leave it out. Of any other the line in {FILE} is damaged: restore or remove it"
+        )
+    return 100 * value
 
 
 def add(folder: Path, fresh: Mapping[str, Summary]) -> None:

@@ -219,7 +219,7 @@ def _draw(axes: Axes, target: str, done: Done) -> None:
     found: defaultdict[str, defaultdict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for cell, summary in done:
         if cell.run.target == target:
-            found[cell.row][len(cell.run.sources)].append(100 * summary["accuracy"]["last"])
+            found[cell.row][len(cell.run.sources)].append(archive.accuracy(summary))
     for row, values in found.items():
         counts = sorted(values)
         axes.plot(counts, [fmean(values[count]) for count in counts], "o-", lw=1.3, label=row)
