@@ -24,7 +24,7 @@ from galafed.benchmarks.noise import Noise, Settings
 from galafed.benchmarks.toy import Toy
 from galafed.digits.benchmark import DigitBenchmark
 from galafed.digits.domains import EIGHTEEN
-from galafed.errors import ConfigError, DataError
+from galafed.errors import ConfigError, DataError, SaveError
 from galafed.reproduction.editions import FIRST
 from galafed.reproduction.measurement import FILE, Measurement, Record, Unit, archived
 from galafed.reproduction.timing import TimedRounds, disputed, drawn_votes, timed_run
@@ -134,6 +134,13 @@ def test_a_damaged_file_of_measurements_is_named(tmp_path: Path, squares: None, 
     (tmp_path / "out" / "squares" / FILE).write_bytes(line + b"\n")
     with pytest.raises(DataError, match="line 1"):
         reproduce("squares", tmp_path)
+
+
+def test_a_folder_that_takes_no_file_is_told_before_anything_is_measured(tmp_path: Path, squares: None) -> None:
+    (tmp_path / "out").touch()
+    with pytest.raises(SaveError, match="out could not be written"):
+        reproduce("squares", tmp_path)
+    assert Squares.measured == []
 
 
 def test_a_setting_that_a_study_does_not_have_is_refused(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from galafed.config import Run, resolve
-from galafed.errors import ConfigError, DataError, GalafedError
+from galafed.errors import ConfigError, DataError, GalafedError, SaveError
 from galafed.reproduction import together
 from galafed.reproduction.agenda import turns
 from galafed.runs import archive, sharing
@@ -95,6 +95,22 @@ def test_rows_are_those_of_any_of_the_studies(tmp_path: Path) -> None:
     assert (seeds_of(tmp_path, "first"), seeds_of(tmp_path, "second")) == ([0], [3])
     with pytest.raises(ConfigError, match=r"--rows 'seed 9' is not known.*Accepted: seed 0, seed 2, seed 1, seed 3"):
         reproduce(tmp_path, "first", "second", rows=["seed 9"])
+
+
+def test_folders_that_take_no_file_are_told_before_any_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharing, "shared_out", lambda calls, jobs: pytest.fail("runs were begun"))
+    taken = tmp_path / "taken"
+    taken.touch()
+    for option in ("out", "work"):
+        for place in (taken, taken / "below"):
+            with pytest.raises(SaveError, match=f"{place} could not be written: (File exists|Not a directory)"):
+                reproduce(tmp_path, "first", **{option: place})
+
+
+def test_a_claim_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "run.lock").mkdir()
+    with pytest.raises(SaveError, match=r"run\.lock could not be written"), sharing._claimed(tmp_path / "run"):
+        pass
 
 
 def test_a_run_is_put_down_as_soon_as_it_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,18 @@ def test_bad_usage_is_one_sentence(
     answer = gala(capsys, "tune", "toy", *arguments)
     assert (answer.code, words in answer.err) == (2, True), answer
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("option", ["--out", "--work"])
+def test_a_folder_that_takes_no_file_is_told_before_any_run(
+    option: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("taken").touch()
+    answer = gala(capsys, "tune", "toy", option, "taken")
+    assert (answer.code, answer.err.count("\n")) == (1, 1), answer
+    assert re.search("taken.* could not be written", answer.err)
+    assert not list(tmp_path.glob("runs/toy-*"))
 
 
 def test_what_is_right_and_what_is_lost_is_counted() -> None:

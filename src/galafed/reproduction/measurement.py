@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from galafed.errors import ConfigError, DataError
-from galafed.runs.files import one_at_a_time, write_atomically
+from galafed.runs.files import one_at_a_time, require_writable, write_atomically
 from galafed.runs.records import lines_of
 from galafed.studies.base import Desk, Reproducible, commit
 
@@ -74,6 +74,8 @@ class Measurement(Reproducible):
         units = self.units(device.type)
         todo = [unit for unit in units if unit.recipe() not in known]
         desk.say(f"{self.title}: {len(units)} pieces, {len(units) - len(todo)} measured, {len(todo)} to do")
+        if todo:
+            require_writable(desk.out)
         for number, unit in enumerate(todo, start=1):
             if desk.minutes and time.monotonic() - started > 60 * desk.minutes:
                 desk.say(f"{len(todo) - number + 1} pieces are still missing; the table shows what there is")

@@ -10,7 +10,7 @@ from typing import Any
 from galafed.config import Run
 from galafed.errors import GalafedError
 from galafed.runs import archive
-from galafed.runs.files import one_at_a_time
+from galafed.runs.files import one_at_a_time, require_writable
 from galafed.runs.sharing import carry_out
 from galafed.studies.base import Cell, Desk, Study, chosen, measured_of, refuse_unknown
 
@@ -128,6 +128,8 @@ def _run(shares: Sequence[Share], desk: Desk) -> None:
     # What another study will find in the archive, by its recipe, is not made for it again.
     wanted = {(archive.recipe(run), share.study.kept_by()): run for share in shares for run in share.todo()}
     runs = {run.run_name: run for run in wanted.values()}
+    if runs:  # told now, not after hours: a machine may be taken away with what could not be put down
+        require_writable(desk.out)
     # Seed after seed, so that studies that are cut short have whole tables with fewer seeds.
     todo = sorted(runs.values(), key=lambda run: run.seed)
     where: dict[str, Any] = {"jobs": desk.jobs, "minutes": desk.minutes, "place": desk.place, "say": desk.say}

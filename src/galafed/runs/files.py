@@ -8,6 +8,7 @@ import glob
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -106,6 +107,14 @@ def one_at_a_time(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def require_writable(folder: Path) -> None:
+    """Refuse a folder, made if need be, that takes no file: before the work whose outcome is to go there."""
+    with explained(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
 
 
 def remove(path: Path) -> None:

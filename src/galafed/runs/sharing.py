@@ -14,6 +14,7 @@ from typing import Any
 from galafed.config import Run, at_least, resolve
 from galafed.errors import GalafedError, SaveError
 from galafed.report.words import duration
+from galafed.runs.files import explained, require_writable
 from galafed.runs.workers import ProcessLostError, held_back, shared_out
 
 
@@ -36,7 +37,7 @@ def carry_out(
     at_least("jobs", jobs, 1)
     if not runs:
         return
-    work.mkdir(parents=True, exist_ok=True)
+    require_writable(work)
     deadline = time.time() + 60 * minutes if minutes else float("inf")
     _, failed = _pass(runs, work, jobs, deadline, place, say, finished)
     if again := [run for run in runs if isinstance(failed.get(run.run_name), RuntimeError | ProcessLostError)]:
@@ -110,7 +111,10 @@ def _do(run: Run, folder: Path, deadline: float, share: float) -> str | None:
 @contextlib.contextmanager
 def _claimed(folder: Path) -> Iterator[bool]:
     """Claim a run by a lock beside its folder; the claim goes with the process, however it ends."""
-    with (folder.parent / f"{folder.name}.lock").open("a") as file:
+    lock = folder.parent / f"{folder.name}.lock"
+    with contextlib.ExitStack() as stack:
+        with explained(lock):
+            file = stack.enter_context(lock.open("a"))
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

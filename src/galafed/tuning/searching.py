@@ -13,7 +13,7 @@ import tomli_w
 from galafed.config import Run, resolve
 from galafed.errors import ConfigError
 from galafed.registry import unknown
-from galafed.runs.files import write_atomically
+from galafed.runs.files import require_writable, write_atomically
 from galafed.runs.folders import DONE
 from galafed.runs.records import finished
 from galafed.runs.sharing import carry_out
@@ -68,6 +68,7 @@ def tune(
     """Run what is missing, judge every run, write tune.json and best.toml into `out`, and say what was picked."""
     missing = [c.run for c in tried if not (work / c.run.run_name / DONE).exists()]
     say(f"{len(tried)} runs, {len(tried) - len(missing)} done, {len(missing)} to do")
+    require_writable(out)
     carry_out(missing, work, jobs=jobs, minutes=0, place={}, say=say)
 
     from galafed.tuning.judging import judge, oracle, pick
@@ -88,7 +89,6 @@ def tune(
         "oracle": dict(oracle(judged).settings),
         "runs": [vars(run) for run in judged],
     }
-    out.mkdir(parents=True, exist_ok=True)
     write_atomically(out / "tune.json", (json.dumps(record, indent=2) + "\n").encode())
     write_atomically(out / "best.toml", tomli_w.dumps(chosen.run.to_dict()).encode())
     return out / "tune.json"
