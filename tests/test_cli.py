@@ -22,6 +22,7 @@ import pytest
 from galafed.algorithms.base import algorithms
 from galafed.benchmarks.base import benchmarks
 from galafed.networks import names as network_names
+from galafed.runs.records import metrics, record
 from in_process import gala as gala_here
 
 GALA = str(Path(sys.executable).with_name("gala"))
@@ -469,14 +470,29 @@ def test_a_finished_run_is_told_and_not_repeated(
     assert {path: path.stat().st_mtime_ns for path in finished.rglob("*.safetensors")} == stamps
 
 
+@pytest.mark.parametrize("text", ["{", "[1]", "\xff"])
 def test_a_damaged_summary_of_a_finished_run_is_no_traceback(
+    capsys: pytest.CaptureFixture[str], finished: Path, tmp_path: Path, text: str
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(finished, folder)
+    (folder / "summary.json").write_text(text, encoding="latin-1")
+    assert gala_here(capsys, "show", folder).code == 3
+    assert "damaged" in gala_here(capsys, "ls", "runs", "--folder", tmp_path).out
+    assert gala_here(capsys, "resume", folder).code == 0
+    assert gala_here(capsys, "show", folder).code == 0
+
+
+def test_a_damaged_line_ends_metrics_and_is_left_out_of_ledgers(
     capsys: pytest.CaptureFixture[str], finished: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "run"
     shutil.copytree(finished, folder)
-    (folder / "summary.json").write_text("{")
-    assert gala_here(capsys, "show", folder).code == 3
-    assert gala_here(capsys, "resume", folder).code in (0, 3)
+    for path in (folder / "metrics.jsonl", *(folder / "ledger").iterdir()):
+        path.write_text(path.read_text() + "3\n")
+    (folder / "done").unlink()
+    assert len(metrics(folder)) == record(folder)["rounds_done"] == len(metrics(finished))
+    assert gala_here(capsys, "audit", folder).code == 0
 
 
 def test_the_seed_decides_and_what_is_logged_does_not(here: Callable[..., str], tmp_path: Path) -> None:

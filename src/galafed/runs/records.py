@@ -15,14 +15,12 @@ def record(folder: Path) -> dict[str, Any]:
     if not (folder / "config.toml").is_file():
         raise ConfigError(f"{folder}: holds no run (no config.toml); 'gala ls runs' lists the runs there are")
     if (folder / "done").exists():
-        try:
-            summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-            return {"run": str(folder), "done": True} | dict(summary)
-        except (OSError, ValueError):
+        if (summary := summary_of(folder)) is None:
             raise DataError(
                 f"{folder / 'summary.json'} cannot be read; remove {folder / 'done'} and write it anew with "
                 f"'gala resume {folder}'"
-            ) from None
+            )
+        return {"run": str(folder), "done": True} | summary
     config = read_toml(folder / "config.toml")
     lines = metrics(folder)
     keys = ("benchmark", "target", "algorithm", "engine", "rounds", "seed")
@@ -33,6 +31,15 @@ def record(folder: Path) -> dict[str, Any]:
         "rounds_done": lines[-1]["round"] if lines else 0,
         "accuracy": {"last": lines[-1]["accuracy"] if lines else None},
     }
+
+
+def summary_of(folder: Path) -> dict[str, Any] | None:
+    """What summary.json holds; nothing where it was lost or is not what a run writes."""
+    try:
+        found = json.loads((folder / "summary.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def finished(folder: Path) -> dict[str, Any]:
@@ -51,9 +58,12 @@ def metrics(folder: Path) -> list[dict[str, Any]]:
     lines = []
     for text in path.read_bytes().splitlines() if path.exists() else ():
         try:
-            lines.append(json.loads(text))
+            line = json.loads(text)
         except ValueError:
             break
+        if not isinstance(line, dict):
+            break
+        lines.append(line)
     return lines
 
 

@@ -28,6 +28,7 @@ from galafed.runs.folders import CONFIG, DONE, LEDGER, LOCK, METRICS, SUMMARY, c
 from galafed.runs.garbage import spared
 from galafed.runs.phases import PhaseClock
 from galafed.runs.profile import take_profile
+from galafed.runs.records import summary_of
 from galafed.runs.selection import selected
 from galafed.runs.summary import summarise
 
@@ -112,11 +113,7 @@ def resume(folder: Path, observer: Observer | None = None) -> Result:
 
 def _finished(folder: Path) -> dict[str, Any] | None:
     """The summary of a finished run; of one whose summary was lost or damaged, nothing: it is then written anew."""
-    try:
-        summary = json.loads((folder / SUMMARY).read_bytes())
-    except (OSError, ValueError):
-        return None
-    return summary if (folder / DONE).exists() and isinstance(summary, dict) else None
+    return summary_of(folder) if (folder / DONE).exists() else None
 
 
 def _rounds(config: Run, folder: Path, assembly: Assembly, state: Checkpoint, observer: Observer) -> Result:

@@ -40,7 +40,7 @@ class Ledger:
         for text in self.path.read_bytes().splitlines() if self.path.exists() else ():
             try:
                 found.append(dict(json.loads(text)))
-            except ValueError:
+            except (ValueError, TypeError):
                 continue
         return found
 
