@@ -95,3 +95,24 @@ def test_a_slip_is_told_before_any_work(tmp_path: Path, capsys: pytest.CaptureFi
     found = capsys.readouterr()
     assert "'wieghts'" in found.err
     assert "Bytes of a round" not in found.out
+
+
+SLIPS = [
+    (["--device", "gpu"], "--device = 'gpu': accepted are auto, cpu, cuda, cuda:N"),
+    (["--engine", "stakced"], "--engine 'stakced' is not known. Did you mean 'stacked'?"),
+    (["--minutes", "nan"], "--minutes = nan: must be 0 or more"),
+    (["--minutes", "-1"], "--minutes = -1.0: must be 0 or more"),
+    (["--jobs", "0"], "--jobs = 0: must be 1 or more"),
+]
+
+
+@pytest.mark.parametrize(("option", "words"), SLIPS)
+@pytest.mark.parametrize("study", ["traffic", "runtime"])  # of runs, and one that measures by itself
+def test_a_slip_in_an_option_is_told_before_any_work(
+    study: str, option: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["reproduce", study, *option, "--out", str(tmp_path), "--work", str(tmp_path)])
+    found = capsys.readouterr()
+    assert (ended.value.code, found.out) == (2, "")
+    assert words in found.err

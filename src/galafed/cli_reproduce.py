@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from tyro.conf import Positional, UseAppendAction, arg
 
 from galafed.cli_data import use_data
-from galafed.config import set_value
+from galafed.config import at_least, check_device, check_engine, set_value
 from galafed.errors import ConfigError
 from galafed.report.console import console
 
@@ -63,6 +63,11 @@ def reproduce(
     """
     from galafed.studies import base
 
+    # A slip is told even where nothing is left to do, and before a study that would not mind it has begun.
+    at_least("--minutes", minutes, 0)
+    at_least("--jobs", jobs, 1)
+    check_device("--device", device or "auto")
+    check_engine("--engine", engine or "serial")
     if summary:
         from galafed.reproduction.overview import write_overview
 

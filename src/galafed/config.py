@@ -51,6 +51,19 @@ def between(key: str, value: float, low: float, high: float) -> None:
         raise ConfigError(f"{key} = {value}: must lie between {low} and {high}, both excluded")
 
 
+def check_device(key: str, value: str) -> None:
+    """Refuse what is no name of a device."""
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", value):
+        raise ConfigError(f"{key} = {value!r}: accepted are auto, cpu, cuda, cuda:N")
+
+
+def check_engine(key: str, value: str) -> None:
+    """Refuse an engine that there is not."""
+    from galafed.engines.base import engines
+
+    _known(key, value, engines.names())
+
+
 def fraction(key: str, value: float) -> None:
     """Refuse a setting that is not a share of something that must not be all of it."""
     if not 0 <= value < 1:
@@ -176,8 +189,7 @@ class Run:
         at_least("evaluate_every", self.evaluate_every, 1)
         at_least("checkpoint_every", self.checkpoint_every, 1)
         at_least("keep_checkpoints", self.keep_checkpoints, 1)
-        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
-            raise ConfigError(f"device = {self.device!r}: accepted are auto, cpu, cuda, cuda:N")
+        check_device("device", self.device)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain nested values, with the algorithm's settings under its name."""
