@@ -321,6 +321,13 @@ def another(hint: Any, value: Any) -> Any:
     )()
 
 
+def test_a_federation_whose_sites_would_do_nothing_is_refused() -> None:
+    for engine in ("serial", "stacked"):
+        with pytest.raises(ConfigError, match=f"federation = 'consortium': the engine '{engine}' has no sites"):
+            resolve(TOY | {"engine": engine, "federation": "consortium"})
+    assert resolve(TOY | {"engine": "nvflare", "federation": "consortium"}).federation == "consortium"
+
+
 @pytest.mark.parametrize("algorithm", algorithms.names())
 def test_every_setting_changes_the_fingerprint(algorithm: str) -> None:
     run = resolve(TOY | {"algorithm": algorithm})

@@ -271,6 +271,11 @@ def resolve(values: Mapping[str, Any]) -> Run:
     for source in run.poison.sources:
         _known("poison.sources", source, sources)
     _known("engine", run.engine, engines.names())
+    if run.federation and not engines.get(run.engine).federated:
+        raise ConfigError(
+            f"federation = {run.federation!r}: the engine {run.engine!r} has no sites and would do the work here; name "
+            "one that has (gala ls engines), or leave the federation out"
+        )
     network = run.network or defaults.get("network", benchmark.network)
     _known("network", network, network_names())
     algorithm = algorithm_class(settings, run.training, rounds=run.rounds)
