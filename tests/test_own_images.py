@@ -18,11 +18,13 @@ from galafed.report.audit import audit_table, ledgers
 from galafed.report.console import console
 from galafed.report.curves import draw_run
 from galafed.report.live import LiveDisplay, PlainDisplay
+from galafed.report.page.writing import write_comparison
 from galafed.report.tables import comparison_table, summary_table
 from galafed.runs.records import catalogue, record
 from galafed.runs.runner import resume, start
 from galafed.sites.own_images import read_domain
 from galafed.sites.settings import SiteSettings
+from in_process import toy_run
 from loopback_engine import LoopbackEngine
 from test_contract import PullThePlug
 
@@ -90,6 +92,15 @@ def test_a_target_without_labels_gives_a_run_without_accuracy(images: Path, tmp_
         assert catalogue("runs", tmp_path)[0]["accuracy"] is None
     assert "accuracy, last round" in captured.get()
     assert draw_run(tmp_path / "run").is_file()
+
+
+def test_runs_without_accuracy_can_be_compared(images: Path, tmp_path: Path) -> None:
+    unlabelled(images)
+    apart(tmp_path / "untested")
+    tested = toy_run().folder
+    for folders, words in (([], "no target has test labels"), ([tested], f"{tested.name} is ahead with ")):
+        write_comparison([tmp_path / "untested", *folders], tmp_path / "page.html")
+        assert words in (tmp_path / "page.html").read_text()
 
 
 @pytest.mark.parametrize("kind", [LiveDisplay, PlainDisplay])

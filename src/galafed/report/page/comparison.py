@@ -17,18 +17,22 @@ def comparison_page(folders: Sequence[Path]) -> Page:
     runs = [finished(folder) for folder in folders]
     names = _names(folders)
     lines = dict(zip(names, map(metrics, folders), strict=True))
-    top = max(range(len(runs)), key=lambda n: runs[n]["accuracy"]["last"])
+    lasts = {name: run["accuracy"]["last"] for name, run in zip(names, runs, strict=True)}
+    tested = {name: last for name, last in lasts.items() if last is not None}
+    top = max(tested, key=tested.__getitem__, default=None)
     accuracy = {n: [(x["round"], x["accuracy"]) for x in ls if x["accuracy"] is not None] for n, ls in lines.items()}
     discrepancy = {
         n: [(x["round"], x["discrepancy"]) for x in ls if x["discrepancy"] is not None] for n, ls in lines.items()
     }
     three = {words: [run["accuracy"][key] for run in runs] for key, words in SELECTIONS.items()}
     sources = sorted({source for run in runs for source in run["relevance"]})
-    curves = [
-        Curves(series=accuracy, format="percent", low=0, high=1).chart(
-            "accuracy-chart", "Test accuracy on the target", "Press a name to hide or show a run."
+    curves = []
+    if any(accuracy.values()):
+        curves.append(
+            Curves(
+                series={n: points for n, points in accuracy.items() if points}, format="percent", low=0, high=1
+            ).chart("accuracy-chart", "Test accuracy on the target", "Press a name to hide or show a run.")
         )
-    ]
     if any(discrepancy.values()):
         curves.append(
             Curves(series={n: points for n, points in discrepancy.items() if points}, low=0).chart(
@@ -53,22 +57,19 @@ def comparison_page(folders: Sequence[Path]) -> Page:
     ).chart(
         "relevance-chart", "Relevance of each source in the last round", "An empty cell: the run does not weigh it."
     )
+    in_the_end = Bars(names=names, series=three, format="percent", high=1.0).chart(
+        "three-chart",
+        "Last round, label-free pick, best round",
+        "The last round is the result; the best round is an oracle, chosen with test labels.",
+    )
     return Page(
         title=f"{len(runs)} runs side by side",
-        sentence=f"{names[top]} is ahead with {percent(runs[top]['accuracy']['last'])} after its last round.",
+        sentence=f"{top} is ahead with {percent(tested[top])} after its last round."
+        if top is not None
+        else "Who is ahead cannot be told: no target has test labels.",
         sections=[
-            Section("accuracy", "Over the rounds", charts=curves),
-            Section(
-                "three",
-                "In the end",
-                charts=[
-                    Bars(names=names, series=three, format="percent", high=1.0).chart(
-                        "three-chart",
-                        "Last round, label-free pick, best round",
-                        "The last round is the result; the best round is an oracle, chosen with test labels.",
-                    )
-                ],
-            ),
+            *([Section("accuracy", "Over the rounds", charts=curves)] if curves else []),
+            *([Section("three", "In the end", charts=[in_the_end])] if tested else []),
             *([Section("relevance", "Relevance", charts=[relevance])] if sources else []),
             Section("costs", "Time and traffic", charts=costs),
         ],
