@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from galafed import cli
 from galafed.algorithms.base import algorithms
 from galafed.benchmarks.base import benchmarks
-from galafed.config import Run, Training, read_toml, resolve, set_value
+from galafed.config import MOST_THREADS, Run, Training, read_toml, resolve, set_value
 from galafed.errors import ConfigError
 from galafed.former import as_it_was
 from galafed.poison import Poison
@@ -201,6 +201,7 @@ def test_a_whole_number_is_a_number() -> None:
         ({"rounds": 0}, "rounds"),
         ({"seed": -1}, "seed"),
         ({"threads": 0}, "threads"),
+        ({"threads": 100_000}, "threads"),
         ({"quorum": 0}, "quorum"),
         ({"timeout": -1}, "timeout"),
         ({"timeout": float("nan")}, "timeout"),
@@ -297,7 +298,8 @@ def configurations(draw: st.DrawFn) -> Run:
         suits = owner == algorithm or not table or table == "training"
         if suits and kind(hint) in ("bool", "int", "float", "literal") and draw(st.booleans()):
             place = values.setdefault(table, {}) if table else values
-            place[key] = draw(valid(hint))
+            value = draw(valid(hint))
+            place[key] = min(value, MOST_THREADS) if key == "threads" else value
     return resolve(values)
 
 

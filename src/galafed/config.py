@@ -131,6 +131,10 @@ class Training:
         return weighted_mean(states, weights, variance=self.bn_variance)
 
 
+MOST_THREADS = 1024
+"""More than any machine has cores; of some ten thousand the system makes none, and torch ends without a word."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Run:
     """Everything that decides the outcome of one run."""
@@ -181,6 +185,8 @@ class Run:
         at_least("rounds", self.rounds, 1)
         at_least("seed", self.seed, 0)
         at_least("threads", self.threads, 1)
+        if self.threads > MOST_THREADS:
+            raise ConfigError(f"threads = {self.threads}: must be at most {MOST_THREADS}; more than cores help nobody")
         at_least("max_clients_at_once", self.max_clients_at_once, 0)
         at_least("quorum", self.quorum, 1)
         at_least("timeout", self.timeout, 0)
