@@ -153,7 +153,7 @@ def test_a_setting_that_a_study_does_not_have_is_refused(tmp_path: Path) -> None
 @pytest.mark.parametrize("name", ["variance", "samples"])
 def test_rows_of_what_is_no_table_of_runs_are_refused(name: str, tmp_path: Path) -> None:
     values: dict[str, Any] = {"minutes": 0, "jobs": 1, "place": {}, "out": tmp_path, "work": tmp_path}
-    with pytest.raises(ConfigError, match=rf"{name} is no table of runs; leave them out"):
+    with pytest.raises(ConfigError, match=rf"{name} is no table of runs; leave them out, or that study"):
         base.reproduce(name, say=lambda text: None, rows=("GALA",), **values)
 
 

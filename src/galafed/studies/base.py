@@ -168,7 +168,7 @@ def reproduce(
     found = [study_of(name, settings) for name in names]
     of_runs = [study for study in found if isinstance(study, Study)]
     if (rows or columns) and (others := [study.name for study in found if not isinstance(study, Study)]):
-        raise ConfigError(f"--rows, --columns: {others[0]} is no table of runs; leave them out, or name it alone")
+        raise ConfigError(f"--rows, --columns: {others[0]} is no table of runs; leave them out, or that study")
     written = [path for study in found if not isinstance(study, Study) for path in study.carry_out(desk)]
     if of_runs:
         from galafed.reproduction.together import work_together  # which knows studies
