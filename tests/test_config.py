@@ -293,13 +293,14 @@ def configurations(draw: st.DrawFn) -> Run:
         ),
         "device": draw(st.sampled_from(["auto", "cpu", "cuda", "cuda:1"])),
     }
+    most = {"threads": MOST_THREADS, "quorum": len(values["sources"] or others)}
     for owner, dotted, hint in SETTINGS:
         table, _, key = dotted.rpartition(".")
         suits = owner == algorithm or not table or table == "training"
         if suits and kind(hint) in ("bool", "int", "float", "literal") and draw(st.booleans()):
             place = values.setdefault(table, {}) if table else values
             value = draw(valid(hint))
-            place[key] = min(value, MOST_THREADS) if key == "threads" else value
+            place[key] = min(value, most[key]) if key in most else value
     return resolve(values)
 
 
@@ -321,6 +322,13 @@ def another(hint: Any, value: Any) -> Any:
     return {"bool": lambda: not value, "int": lambda: value + 1, "float": lambda: value / 2 + 0.125}.get(
         kind(hint), lambda: f"cuda:7{value}"
     )()
+
+
+def test_a_quorum_that_no_round_could_reach_is_refused() -> None:
+    sources = len(resolve(TOY).sources)
+    assert resolve(TOY | {"quorum": sources}).quorum == sources
+    with pytest.raises(ConfigError, match=f"quorum = {sources + 1}: must be at most {sources}"):
+        resolve(TOY | {"quorum": sources + 1})
 
 
 def test_a_federation_whose_sites_would_do_nothing_is_refused() -> None:

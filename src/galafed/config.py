@@ -276,6 +276,8 @@ def resolve(values: Mapping[str, Any]) -> Run:
     sources = tuple(sorted(run.sources)) or tuple(sorted(set(benchmark.domains) - {target}))
     for source in run.poison.sources:
         _known("poison.sources", source, sources)
+    if run.quorum > len(sources):
+        raise ConfigError(f"quorum = {run.quorum}: must be at most {len(sources)}, the number of sources")
     _known("engine", run.engine, engines.names())
     if run.federation and not engines.get(run.engine).federated:
         raise ConfigError(
