@@ -18,7 +18,7 @@ from in_process import ROOT
 EXAMPLE = ROOT / "examples" / "consensus"
 
 
-def gala(*arguments: str, cwd: Path, path: Path) -> subprocess.CompletedProcess[str]:
+def gala(*arguments: str, cwd: Path, path: Path | str) -> subprocess.CompletedProcess[str]:
     """The command with another place to import from."""
     command = [sys.executable, "-m", "galafed", *arguments]
     return subprocess.run(
@@ -67,12 +67,31 @@ def test_the_how_to_shows_the_file_itself() -> None:
     assert points in text
 
 
-def distribution(place: Path, points: str) -> None:
+def test_the_study_of_the_how_to_is_run_as_a_plug_in(installed: Path, tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "add-a-method.md").read_text(encoding="utf-8")
+    (code,) = [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "AccuracyStudy" in block]
+    assert len(code.splitlines()) < 40
+    small = {'"mini"': '"toy"', '"hand-photo", "type-photo"': '"dark", "faint"', ": 30": ": 2", ": 3": ": 2"}
+    for theirs, ours in small.items():
+        assert theirs in code
+        code = code.replace(theirs, ours)
+    (tmp_path / "its_module.py").write_text(code)
+    (point,) = re.findall(r"`(consensus-on-mini = .*?)` under `galafed.studies`", text)
+    distribution(tmp_path, point.replace('"', ""), group="galafed.studies")
+    (command,) = re.findall(r"^gala (reproduce consensus-on-mini .*)$", text, re.MULTILINE)
+    done = gala(*command.split(), cwd=tmp_path, path=f"{installed}{os.pathsep}{tmp_path}")
+    assert done.returncode == 0, done.stderr
+    table = (tmp_path / "my-results" / "consensus-on-mini" / "table.md").read_text(encoding="utf-8")
+    assert "2 rounds, 2 seeds a cell" in table
+    assert re.search(r"- \*\*consensus\*\*: dark [+-]\d+\.\d, faint [+-]\d+\.\d", table)
+
+
+def distribution(place: Path, points: str, *, group: str = "galafed.algorithms") -> None:
     """A distribution that consists of its entry points."""
     folder = place / "somebody-1.0.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: somebody\nVersion: 1.0\n")
-    (folder / "entry_points.txt").write_text(f"[galafed.algorithms]\n{points}\n")
+    (folder / "entry_points.txt").write_text(f"[{group}]\n{points}\n")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from statistics import fmean
 
 import numpy as np
 import pytest
+import torch
 
 from galafed.reproduction import glance, published
 from galafed.reproduction.accuracy import AccuracyStudy
@@ -157,6 +158,30 @@ def test_what_more_rounds_give() -> None:
         assert [f"{np.mean(long[-50:]):.1f}", f"{100 * np.mean(short['kept']['accuracy'][-10:]):.1f}"] == means
 
 
+def test_why_nines_of_usps_are_sevens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(RESULTS.parent / "benchmarks")
+    script = runpy.run_path(str(RESULTS.parent / "benchmarks/usps_frame.py"))
+    page = (RESULTS / "usps-frame/table.md").read_text(encoding="utf-8")
+    found = json.loads((RESULTS / "usps-frame/table.json").read_text())
+    assert script["written"](found).splitlines()[3:] == page.splitlines()[3:]
+    sources = [record for record in found["records"] if record["train"] == "the four sources"]
+    of_width = [[r for r in sources if r["width"] == width and r["statistics"] == "of USPS"] for width in (32, 28, 24)]
+    accuracy, sevens, nines = (
+        [fmean(r[key] for r in of) for of in of_width] for key in ("accuracy", "sevens", "nines")
+    )
+    said("digit-five", "GALA", f"{sevens[0]:.0f} of 100 train images are sevens to it and {nines[0]:.0f} nines, where")
+    said("digit-five", "GALA", "nines, where {sevens:.1f} and {nines:.1f} are; in".format(**found["true"]))
+    assert accuracy == sorted(accuracy)  # "in a smaller frame it makes fewer mistakes,
+    assert sevens == sorted(sevens, reverse=True)  # and fewer such"
+    assert nines == sorted(nines)
+    images = torch.zeros(2, 3, 32, 32, dtype=torch.uint8)
+    images[:, :, 4:20, 7] = 200
+    assert script["height"](images) == 50.0
+    small = script["smaller"](images + 90, 28)
+    assert (small.shape, int(small[..., :2, :].max()), int(small[..., 2:-2, 2:-2].min())) == (images.shape, 0, 90)
+    assert script["smaller"](images, 32) is images
+
+
 class _Checks:
     """An image of pixels that are black and white in turns."""
 
@@ -175,20 +200,19 @@ def of_hundred(run: archive.Summary) -> list[str]:
 
 def test_what_is_said_of_sevens_and_nines() -> None:
     assert [f"{100 * share:.1f}" for share in (SEVENS, NINES)] == ["8.5", "8.8"]
-    said("digit-five", "GALA", "to the third seed, the best one, 10.3 of 100 train images are sevens and 7.5 nines")
+    said(
+        "digit-five", "GALA", "10.3 are sevens to GALA's third seed, the best one, and 7.5 nines, and 9.8 and 7.8 after"
+    )
     seeds = runs("digit-five", "gala", "usps")
     third = max(seeds, key=lambda run: run["accuracy"]["last"])
     (longest,) = runs("digit-five-rounds", "gala", "usps")
     assert (third["seed"], of_hundred(third)) == (2, ["10.3", "7.5"])
-    said("digit-five", "GALA", "and 9.8 and 7.8 after 500 rounds")
     assert of_hundred(longest) == ["9.8", "7.8"]
-    said("digit-five", "GALA", "The groups differ by 0.06 on average, of at most 2")
-    assert f"{fmean(run['kept']['discrepancy'][-1] for run in seeds):.2f}" == "0.06"
     said("digit-five", "MDAN", "12.2 are sevens to it and 5.4 nines")
     said("digit-five-cut", "M³SDA", "12.6 are sevens to it and 5.5 nines")
     (mdan,), (m3sda,) = runs("digit-five", "mdan", "usps"), runs("digit-five-cut", "m3sda", "usps")
     assert [of_hundred(mdan), of_hundred(m3sda)] == [["12.2", "5.4"], ["12.6", "5.5"]]
-    said("digit-five", "GALA", "To MDAN, CMSS and M³SDA with linear classifiers more are sevens")
+    said("digit-five", "GALA", "to MDAN, CMSS and M³SDA with linear classifiers more are sevens")
     (cmss,), (sfda,) = runs("digit-five", "cmss", "usps"), runs("digit-five", "sfda", "usps")
     assert min(float(of_hundred(run)[0]) for run in (mdan, m3sda, cmss)) > 10.3
     said("digit-five", "GALA", "to FACT 9.5 and 8.2, to SFDA 9.4 and 8.3")
@@ -470,12 +494,19 @@ def test_what_the_pairs_of_fact_have_to_do_with_its_seeds() -> None:
 
 
 def test_what_other_readings_give() -> None:
-    said("digit-five", "GALA", "USPS is within a point of the paper, with 97.9, and SVHN is not; with τ = 1 neither is")
+    said(
+        "digit-five", "GALA", "bring USPS within a point of the paper, with 97.9 (97.7 over the last ten rounds, where"
+    )
+    said("digit-five", "GALA", "the same seed has 97.3 without), and not SVHN; τ = 1 neither")
+    said("digit-five-open", STATISTICS, "97.7 there, and the same seed of the first row 97.3")
     assert f"{cell('digit-five-open', STATISTICS, 'usps')[0]:.1f}" == "97.9"
     assert min(gap("digit-five-open", row, "svhn") for row in (STATISTICS, TAU)) > 1
     assert gap("digit-five-open", TAU, "usps") > 1
     every = runs("digit-five-open", "gala", "usps") + runs("digit-five-open", "gala", "svhn")
     by_tau = {(run["target"], run["config"]["gala"]["tau"]): run for run in every}
+    (first, *_), keeping = runs("digit-five", "gala", "usps"), by_tau["usps", 0.2]
+    late = [f"{100 * np.mean(run['kept']['accuracy'][-10:]):.1f}" for run in (keeping, first)]
+    assert (first["seed"], keeping["seed"], late) == (0, 0, ["97.7", "97.3"])
     said("digit-five-open", TAU, "11.5 are sevens to it and 6.4 nines, where 8.5 and 8.8 are")
     assert of_hundred(by_tau["usps", 1.0]) == ["11.5", "6.4"]
     said("digit-five-open", TAU, "SYN's, 0.40 with τ = 0.2 and 0.90 with τ = 1")
