@@ -14,13 +14,14 @@ from galafed import central
 from galafed.adversarial import ramp
 from galafed.algorithms import cmss, dsbn, m3sda, mdan
 from galafed.algorithms.base import algorithms
-from galafed.config import Training, resolve
+from galafed.config import resolve
 from galafed.domain_norms import normed, norms_of, pseudo_label, seen_by, self_train, through, transfer_semantics
 from galafed.errors import ConfigError
 from galafed.loops import Bench, Images, fit, sweep
 from galafed.model import Model, State, digest
 from galafed.networks.base import Network
 from galafed.runs.assembly import assemble
+from galafed.training import Training
 from galafed.work import Task
 
 STREAM = (7, "round", 0, "t", "pooled")

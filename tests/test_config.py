@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 from galafed import cli
 from galafed.algorithms.base import algorithms
 from galafed.benchmarks.base import benchmarks
-from galafed.config import MOST_THREADS, Run, Training, read_toml, resolve, set_value
+from galafed.config import MOST_THREADS, Run, read_toml, resolve, set_value
 from galafed.errors import ConfigError
 from galafed.former import as_it_was
 from galafed.poison import Poison
+from galafed.training import Training
 
 TOY = {"benchmark": "toy"}
 TABLES = ("settings", "benchmark_settings")

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from galafed.algorithms.base import Outcome, algorithms
-from galafed.config import Training, resolve
+from galafed.config import resolve
 from galafed.engines.serial import Serial
 from galafed.errors import QuorumError
 from galafed.federation import Engine, Federation
@@ -19,6 +19,7 @@ from galafed.messages import Failure, Held, Job, Replies, Reply
 from galafed.model import Model, digest, weighted_mean
 from galafed.runs.assembly import assemble
 from galafed.tasks import centroids, train, tune
+from galafed.training import Training
 
 SOURCES = ("bright", "dark", "faint", "inverted")
 TARGET = "noisy"

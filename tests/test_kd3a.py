@@ -8,13 +8,14 @@ import pytest
 import torch
 
 from galafed.algorithms.kd3a import Kd3a, Settings
-from galafed.config import Training, resolve
+from galafed.config import resolve
 from galafed.consensus_focus import consensus_focus, knowledge_vote
 from galafed.distillation import consensus, consensus_loss, distill, weighted_vote
 from galafed.errors import ConfigError
 from galafed.loops import Bench, Images, set_modes, sweep
 from galafed.model import Model, statistics, weighted_mean
 from galafed.networks.small_cnn import SmallCnn
+from galafed.training import Training
 from galafed.work import Batch, Mixed
 from test_algorithms import SOURCES, TARGET, Played, assert_close, play
 

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from galafed.config import Training
 from galafed.networks.base import networks
 from galafed.networks.efficientnet_lite0 import InvertedBottleneck
 from galafed.networks.layers import keep_mask, last_layer
@@ -26,6 +25,7 @@ from galafed.stacking.lane import losses_of
 from galafed.stacking.layers import StackedConv2d
 from galafed.stacking.twins import twin as plain_twin
 from galafed.tasks import align, train
+from galafed.training import Training
 from galafed.work import Batch, Sgd
 from test_stacked import distance, play
 

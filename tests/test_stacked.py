@@ -23,7 +23,7 @@ from torch import nn
 
 from galafed.algorithms.base import algorithms
 from galafed.batches import shuffled_batches
-from galafed.config import Run, Training, resolve
+from galafed.config import Run, resolve
 from galafed.engines.base import engines
 from galafed.federation import Federation
 from galafed.loops import Bench, Fitted, Images, fit
@@ -46,6 +46,7 @@ from galafed.stacking.plan import arrange, segments
 from galafed.stacking.resident import Resident
 from galafed.stacking.twins import TWINS, CannotStack, twin
 from galafed.stacking.worker import Worker
+from galafed.training import Training
 from galafed.work import Batch, Finished, Fit, Sgd, Step, Sweep, Task
 from test_algorithms import QUICK
 

@@ -10,10 +10,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from galafed.config import Training
 from galafed.discrepancy import full, group_mean, inter_domain, inter_group, normalised_full
 from galafed.groups import random_halves
 from galafed.model import State, renormalise, weighted_mean
+from galafed.training import Training
 
 Heads = dict[str, torch.Tensor]
 

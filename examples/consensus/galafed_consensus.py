@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from galafed.algorithms.base import Algorithm, Outcome, algorithms
-from galafed.config import positive
+from galafed.bounds import positive
 from galafed.model import Model
 from galafed.relevance import relevance, similarity
 from galafed.tasks import centroids, train

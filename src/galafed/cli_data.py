@@ -14,7 +14,8 @@ from rich.console import Console
 from tyro.conf import Positional, arg
 
 from galafed.benchmarks.base import Benchmark, Progress, benchmarks
-from galafed.config import Run, at_least, read_toml, resolve
+from galafed.bounds import at_least
+from galafed.config import Run, read_toml, resolve
 from galafed.errors import ConfigError, DataError
 from galafed.registry import unknown
 from galafed.report.console import console

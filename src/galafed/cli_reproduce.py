@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 from tyro.conf import Positional, UseAppendAction, arg
 
+from galafed.bounds import at_least, check_device, check_engine
 from galafed.cli_data import use_data
-from galafed.config import at_least, check_device, check_engine, set_value
+from galafed.config import set_value
 from galafed.errors import ConfigError
 from galafed.report.console import console
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.markup import escape
 from tyro.conf import Positional, UseAppendAction, arg
 
-from galafed.config import at_least, set_value
+from galafed.bounds import at_least
+from galafed.config import set_value
 from galafed.errors import ConfigError
 from galafed.registry import entries, plugins, unknown
 from galafed.report.console import console

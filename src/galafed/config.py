@@ -8,128 +8,24 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import math
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from galafed.bounds import at_least, check_device, known, share
 from galafed.errors import ConfigError
 from galafed.former import under_former_names, with_moved, without_later
 from galafed.participation import Rule
 from galafed.poison import Poison
 from galafed.registry import unknown
-from galafed.typed import LARGEST, build, is_finite
+from galafed.training import Training
+from galafed.typed import build
 
 if TYPE_CHECKING:
     from galafed.algorithms.base import Algorithm
     from galafed.benchmarks.base import Benchmark
-    from galafed.model import State
-
-
-def positive(key: str, value: float) -> None:
-    """Refuse a setting that is not a finite number greater than zero."""
-    if not (is_finite(value) and value > 0):
-        raise ConfigError(f"{key} = {value}: must be a number greater than 0{_and_not_too_large(value)}")
-
-
-def at_least(key: str, value: float, least: float) -> None:
-    """Refuse a setting below a bound, or too large to count with."""
-    if not (is_finite(value) and value >= least):
-        raise ConfigError(f"{key} = {value}: must be {least} or more{_and_not_too_large(value)}")
-
-
-def _and_not_too_large(value: float) -> str:
-    return f", and at most {LARGEST:g}" if value > LARGEST else ""
-
-
-def between(key: str, value: float, low: float, high: float) -> None:
-    """Refuse a setting that does not lie strictly between two bounds."""
-    if not low < value < high:
-        raise ConfigError(f"{key} = {value}: must lie between {low} and {high}, both excluded")
-
-
-def check_device(key: str, value: str) -> None:
-    """Refuse what is no name of a device."""
-    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", value):
-        raise ConfigError(f"{key} = {value!r}: accepted are auto, cpu, cuda, cuda:N")
-
-
-def check_engine(key: str, value: str) -> None:
-    """Refuse an engine that there is not."""
-    from galafed.engines.base import engines
-
-    _known(key, value, engines.names())
-
-
-def fraction(key: str, value: float) -> None:
-    """Refuse a setting that is not a share of something that must not be all of it."""
-    if not 0 <= value < 1:
-        raise ConfigError(f"{key} = {value}: must be at least 0 and below 1")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Training:
-    """How clients train: the optimiser, its schedule over rounds, and how states are averaged."""
-
-    lr: float = 0.01
-    """Learning rate of the first round."""
-    momentum: float = 0.9
-    weight_decay: float = 5e-4
-    batch_size: int = 128
-    epochs: int = 1
-    """Passes over a client's data in each phase of a round."""
-    schedule: Literal["inverse", "exponential", "cosine", "constant"] = "inverse"
-    """inverse: lr (1 + 10 t/T)^-decay, the paper's for digits; exponential: lr decay^t, its for Office; cosine: from
-    lr along half a wave down to lr decay."""
-    decay: float = 0.75
-    persistent_momentum: bool = False
-    """Carry each client's momentum from phase to phase and round to round, as FACT's code does, or start anew."""
-    extractor_rate: float = 1.0
-    """Factor on the learning rate of extractors: below 1 for pretrained ones, which have less to learn."""
-    mixup: float = 0.0
-    """Mix pairs of labelled images and their labels with a share drawn from Beta(mixup, mixup); 0 mixes none."""
-    bn_variance: Literal["linear", "mixture"] = "linear"
-    """Average running variances like parameters, or as the variance of the pooled data."""
-
-    def __post_init__(self) -> None:
-        positive("lr", self.lr)
-        fraction("momentum", self.momentum)
-        at_least("weight_decay", self.weight_decay, 0)
-        at_least("batch_size", self.batch_size, 2)
-        at_least("epochs", self.epochs, 1)
-        at_least("mixup", self.mixup, 0)
-        positive("decay", self.decay)
-        positive("extractor_rate", self.extractor_rate)
-
-    def rate(self, number: int, rounds: int) -> float:
-        """The learning rate of round `number` (from 0) of `rounds`."""
-        if self.schedule == "inverse":
-            return self.lr * math.pow(1 + 10 * number / rounds, -self.decay)
-        if self.schedule == "cosine":
-            return self.lr * (self.decay + (1 - self.decay) * (1 + math.cos(math.pi * number / rounds)) / 2)
-        return self.lr * math.pow(self.decay, number) if self.schedule == "exponential" else self.lr
-
-    def sgd(self, number: int, rounds: int) -> dict[str, Any]:
-        """The arguments of a training task in round `number`."""
-        return {
-            "lr": self.rate(number, rounds),
-            "momentum": self.momentum,
-            "weight_decay": self.weight_decay,
-            "persistent": self.persistent_momentum,
-            "extractor_rate": self.extractor_rate,
-            "batch_size": self.batch_size,
-            "epochs": self.epochs,
-        }
-
-    def mean(self, states: Mapping[str, State], weights: Mapping[str, float]) -> State:
-        """The weighted mean of states, with this configuration's rule for running variances."""
-        from galafed.model import weighted_mean
-
-        return weighted_mean(states, weights, variance=self.bn_variance)
-
 
 MOST_THREADS = 1024
 """More than any machine has cores; of some ten thousand the system makes none, and torch ends without a word."""
@@ -190,8 +86,7 @@ class Run:
         at_least("max_clients_at_once", self.max_clients_at_once, 0)
         at_least("quorum", self.quorum, 1)
         at_least("timeout", self.timeout, 0)
-        if not 0 < self.participation <= 1:
-            raise ConfigError(f"participation = {self.participation}: must be above 0 and at most 1")
+        share("participation", self.participation)
         at_least("evaluate_every", self.evaluate_every, 1)
         at_least("checkpoint_every", self.checkpoint_every, 1)
         at_least("keep_checkpoints", self.keep_checkpoints, 1)
@@ -244,9 +139,9 @@ def resolve(values: Mapping[str, Any]) -> Run:
     values = with_moved(values)
     fields = {field.name for field in dataclasses.fields(Run)} - {*TABLES}
     algorithm_name = _text(values, "algorithm", "gala")
-    _known("algorithm", algorithm_name, algorithms.names())
+    known("algorithm", algorithm_name, algorithms.names())
     benchmark_name = _text(values, "benchmark", "mini")
-    _known("benchmark", benchmark_name, benchmarks.names())
+    known("benchmark", benchmark_name, benchmarks.names())
     for key in values:
         if key in (*algorithms.names(), *benchmarks.names()) and key not in (algorithm_name, benchmark_name):
             raise ConfigError(
@@ -266,26 +161,26 @@ def resolve(values: Mapping[str, Any]) -> Run:
     run = build(Run, merged, "", skip=TABLES)
     run = dataclasses.replace(run, settings=settings, benchmark_settings=opened)
     target = run.target or benchmark.default_target
-    _known("target", target, benchmark.domains)
+    known("target", target, benchmark.domains)
     for source in run.sources:
-        _known("sources", source, benchmark.domains)
+        known("sources", source, benchmark.domains)
     if target in run.sources:
         raise ConfigError(f"sources: {target!r} is the target; a domain cannot be both. Remove it from one of the two")
     if len(set(run.sources)) < len(run.sources):
         raise ConfigError(f"sources: a domain is named twice in {', '.join(run.sources)}")
     sources = tuple(sorted(run.sources)) or tuple(sorted(set(benchmark.domains) - {target}))
     for source in run.poison.sources:
-        _known("poison.sources", source, sources)
+        known("poison.sources", source, sources)
     if run.quorum > len(sources):
         raise ConfigError(f"quorum = {run.quorum}: must be at most {len(sources)}, the number of sources")
-    _known("engine", run.engine, engines.names())
+    known("engine", run.engine, engines.names())
     if run.federation and not engines.get(run.engine).federated:
         raise ConfigError(
             f"federation = {run.federation!r}: the engine {run.engine!r} has no sites and would do the work here; name "
             "one that has (gala ls engines), or leave the federation out"
         )
     network = run.network or defaults.get("network", benchmark.network)
-    _known("network", network, network_names())
+    known("network", network, network_names())
     algorithm = algorithm_class(settings, run.training, rounds=run.rounds)
     if len(sources) < algorithm.fewest_sources:
         raise ConfigError(
@@ -363,8 +258,3 @@ def _text(values: Mapping[str, Any], key: str, default: str) -> str:
     if not isinstance(value, str):
         raise ConfigError(f"{key} = {value!r}: must be a text")
     return value
-
-
-def _known(key: str, value: str, accepted: tuple[str, ...]) -> None:
-    if value not in accepted:
-        raise ConfigError(unknown(key, value, accepted))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from galafed.errors import ConfigError
+from galafed.bounds import share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,5 +16,4 @@ class Poison:
     """Of the labels of each of these sources."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.share <= 1:
-            raise ConfigError(f"share = {self.share}: must be above 0 and at most 1")
+        share("share", self.share)

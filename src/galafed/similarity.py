@@ -9,12 +9,13 @@ from typing import Any
 import torch
 
 from galafed.benchmarks.base import Benchmark
-from galafed.config import Run, Training
+from galafed.config import Run
 from galafed.loops import Bench, Images, fit, sweep
 from galafed.model import State
 from galafed.networks.base import networks
 from galafed.runs.assembly import labelled, pick_device
 from galafed.tasks import score, train
+from galafed.training import Training
 
 Told = Callable[[str, int, int], None]
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
-from galafed.config import Training
 from galafed.registry import Registry
+from galafed.training import Training
 from galafed.work import Readout
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from galafed.adversarial import ramp
 from galafed.algorithms.base import Algorithm, Outcome, algorithms
+from galafed.bounds import positive
 from galafed.central import on_target
-from galafed.config import positive
 from galafed.domain_norms import normed, norms_of, pseudo_label, seen_by, self_train, transfer_semantics
 from galafed.errors import ConfigError
 from galafed.model import Model, State

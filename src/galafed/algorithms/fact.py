@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from galafed.algorithms.base import Algorithm, Outcome, algorithms
-from galafed.config import positive
+from galafed.bounds import positive
 from galafed.groups import random_pair
 from galafed.model import Model, statistics
 from galafed.tasks import align, train, tune

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from galafed.algorithms.base import Algorithm, Outcome, algorithms
-from galafed.config import at_least, positive
+from galafed.bounds import at_least, positive
 from galafed.confrontation import cluster_target, confront, disentangle, share_features
 from galafed.disentanglement import attention
 from galafed.model import Model, State

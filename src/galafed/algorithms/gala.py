@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from galafed.algorithms.base import Algorithm, Outcome, algorithms
-from galafed.config import positive
+from galafed.bounds import positive
 from galafed.groups import random_halves
 from galafed.model import Model
 from galafed.relevance import Rule, relevance, similarity, similarity_by_class

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from galafed.algorithms.base import Algorithm, Outcome, algorithms
-from galafed.config import at_least, between, fraction
+from galafed.bounds import at_least, between, fraction
 from galafed.consensus_focus import Form
 from galafed.distillation import consensus, distill
 from galafed.lazy import torch

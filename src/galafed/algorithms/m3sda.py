@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack
 
 from galafed.algorithms.base import Algorithm, Outcome, algorithms
+from galafed.bounds import at_least, positive
 from galafed.central import Statistics, classification, on_target, together
-from galafed.config import at_least, positive
 from galafed.discrepancy import inter_domain
 from galafed.lazy import torch
 from galafed.model import Model

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal, Unpack
 
 from galafed.adversarial import DISCERNING_RATE, domain_loss, hardest_source, ramp, reversed_gradient, smooth_sources
 from galafed.algorithms.base import Algorithm, Outcome, algorithms
+from galafed.bounds import positive
 from galafed.central import Statistics, at, classification, on_target, together
-from galafed.config import positive
 from galafed.lazy import torch
 from galafed.model import Model
 from galafed.work import Batch, Descent, Fit, Outputs, Path, Step, task

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from galafed.algorithms import shot
 from galafed.algorithms.base import Algorithm, Outcome, algorithms
-from galafed.config import at_least
+from galafed.bounds import at_least
 from galafed.distillation import distill, weighted_vote
 from galafed.hypothesis_transfer import centroids_under
 from galafed.model import Model

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from galafed.algorithms.base import Algorithm, Outcome, algorithms
-from galafed.config import Training, at_least, fraction
+from galafed.bounds import at_least, fraction
 from galafed.hypothesis_transfer import Level, adapt_extractors, better_means, first_means, nearest_means, part
 from galafed.messages import Replies
 from galafed.model import Model
 from galafed.tasks import train
+from galafed.training import Training
 from galafed.work import Readout
 
 if TYPE_CHECKING:

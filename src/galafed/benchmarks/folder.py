@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from galafed.benchmarks.base import Benchmark, Domain, Progress, Split, benchmarks
 from galafed.benchmarks.store import ArrayStore, StoreDamaged, StoreMissing, cache_folder
-from galafed.config import at_least
+from galafed.bounds import at_least
 from galafed.errors import ConfigError, DataError, SaveError
 from galafed.inspection.decoding import each, header, read_square
 from galafed.inspection.listing import few

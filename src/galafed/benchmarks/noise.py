@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from galafed.benchmarks.base import Benchmark, Domain, Split, benchmarks
-from galafed.config import at_least
+from galafed.bounds import at_least
 from galafed.errors import ConfigError
 from galafed.lazy import numpy
 from galafed.registry import unknown

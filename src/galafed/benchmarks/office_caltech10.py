@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from galafed import downloads
 from galafed.benchmarks.base import Benchmark, Domain, Progress, Split, benchmarks
 from galafed.benchmarks.store import ArrayStore, StoreDamaged, StoreMissing, cache_folder
-from galafed.config import at_least
+from galafed.bounds import at_least
 from galafed.errors import ConfigError, DataError, SaveError
 from galafed.lazy import numpy
 from galafed.readers import pictures

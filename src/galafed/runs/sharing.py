@@ -11,7 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from galafed.config import Run, at_least, resolve
+from galafed.bounds import at_least
+from galafed.config import Run, resolve
 from galafed.errors import GalafedError, SaveError
 from galafed.report.words import duration
 from galafed.runs.files import explained, require_writable

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from galafed.config import at_least
+from galafed.bounds import at_least
 from galafed.model import kind_of
 
 Role = Literal["source", "target"]

@@ -10,7 +10,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from galafed.benchmarks.base import benchmarks
-from galafed.config import at_least, resolve
+from galafed.bounds import at_least
+from galafed.config import resolve
 from galafed.digits.benchmark import DigitBenchmark
 from galafed.reproduction.accuracy import ON_A_GPU
 from galafed.reproduction.editions import FIRST, OF_FIRST, Edition

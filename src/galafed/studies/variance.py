@@ -8,7 +8,8 @@ from pathlib import Path
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from galafed.config import at_least, between, resolve
+from galafed.bounds import at_least, between
+from galafed.config import resolve
 from galafed.reproduction.figure import picture
 from galafed.reproduction.measurement import Measurement, Record, Unit, archived
 from galafed.reproduction.pages import as_json, grid, listed, machines, page, table_cell, write_files

@@ -11,7 +11,7 @@ import torch
 
 from galafed.algorithms.base import algorithms
 from galafed.benchmarks.base import benchmarks
-from galafed.config import Training, read_toml
+from galafed.config import read_toml
 from galafed.errors import CheckpointError
 from galafed.former import with_moved
 from galafed.networks.base import networks
@@ -23,6 +23,7 @@ from galafed.trained.classifier import Classifier
 from galafed.trained.images import Pictures, squares
 from galafed.trained.package import DESCRIPTION, unpacked
 from galafed.trained.prediction import Prediction, Predictions
+from galafed.training import Training
 from galafed.typed import build
 
 if TYPE_CHECKING:
