@@ -11,8 +11,9 @@ import pytest
 from galafed.errors import ConfigError, DataError
 from galafed.reproduction import glance
 from galafed.reproduction.overview import overview, write_overview
+from galafed.reproduction.published import CONTENTS
 from galafed.runs import archive
-from galafed.studies.base import studies
+from galafed.studies.base import progress, studies
 
 RESULTS = Path(__file__).parent.parent / "results"
 
@@ -117,9 +118,17 @@ def test_what_must_be_known_of_the_data_is_told_once(results: Path) -> None:
     assert "the first edition\n" not in text  # of which nothing was measured here
 
 
-def test_the_papers_tables_come_first() -> None:
-    headings = [line for line in overview(RESULTS).splitlines() if line.startswith("## ")]
-    assert [heading.partition("(")[2] for heading in headings[:3]] == ["its Table 1)", "its Table 3)", "its Table 2)"]
+def test_the_papers_tables_and_figures_come_first_in_its_order(tmp_path: Path) -> None:
+    rows = [row["name"] for row in progress(tmp_path)]
+    assert rows[:4] == ["digit-five", "office-caltech10", "digit-18", "source-count"]
+    assert sorted(rows) == sorted(studies.names())  # each once
+    text = overview(RESULTS)
+    places = [text.index(f"\n| [{name}]({name}/table.md) | ") for name in rows]
+    besides = text.index("\n| ours besides | ")
+    assert places == sorted(places)
+    assert [place < besides for place in places] == [name in CONTENTS for name in rows]
+    titles = [row["title"] for row in progress(RESULTS) if row["measured"]]
+    assert [line[3:] for line in text.splitlines() if line[3:] in titles] == titles
 
 
 def test_a_mean_over_some_of_the_columns_to_be_is_none(results: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from galafed.reproduction import glance, published
+from galafed.reproduction import published
 from galafed.reproduction.accuracy import AccuracyStudy
 from galafed.reproduction.history import late_rise
 from galafed.runs import archive
@@ -664,7 +664,7 @@ def test_what_is_said_of_gala_on_small_targets() -> None:
         assert [round(images * (1 - end)) for end in ends] == wrong
 
 
-@pytest.mark.parametrize("study", glance.TABLES)
+@pytest.mark.parametrize("study", published.TABLES)
 def test_every_target_on_which_gala_falls_short_has_a_reason_of_its_own(study: str) -> None:
     made = studies.get(study)()
     assert isinstance(made, AccuracyStudy)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from galafed.errors import ConfigError, GalafedError
-from galafed.studies.base import Study, studies
+from galafed.studies.base import Study, progress, studies
 
 LEAST = 1e-6
 """Minutes that are none, but not the 0 that stands for no limit."""
@@ -15,8 +15,7 @@ LEAST = 1e-6
 
 def lacking(out: Path) -> list[str]:
     """The studies that are not whole yet, by name."""
-    progress = {name: studies.get(name)().progress(out) for name in studies.names()}
-    return [name for name, (measured, every) in progress.items() if measured < every]
+    return [row["name"] for row in progress(out) if row["measured"] < row["runs"]]
 
 
 def turns(names: Sequence[str], out: Path) -> Iterator[Sequence[str]]:

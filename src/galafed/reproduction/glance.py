@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from galafed.reproduction.figure import picture
 from galafed.reproduction.pages import grid, table_of
+from galafed.reproduction.published import TABLES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-TABLES = ("digit-five", "digit-18", "office-caltech10")
 CLOSE = 1.0
 """Points below the paper's figure that are called reproduced, as in the verdicts."""
 HEADER = (

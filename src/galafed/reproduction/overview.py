@@ -11,6 +11,7 @@ from galafed.errors import ConfigError
 from galafed.reproduction import glance
 from galafed.reproduction.editions import Edition
 from galafed.reproduction.pages import grid, listed, page, table_of, text_of, write_files
+from galafed.reproduction.published import CONTENTS
 from galafed.studies.base import Study, progress, studies
 
 FILE = "README.md"
@@ -29,19 +30,19 @@ def overview(out: Path) -> str:
     if not out.is_dir():
         raise ConfigError(f"{out} is no folder of results: give one with --out")
     rows = progress(out)
-    found = sorted((row for row in rows if (out / row["name"]).is_dir() and row["measured"]), key=_tables_first)
+    found = [row for row in rows if (out / row["name"]).is_dir() and row["measured"]]
     missing = [row for row in rows if row["measured"] < row["runs"]]
-    state = [[_link(row, out), f"{row['measured']} of {row['runs']}", row["title"]] for row in rows]
     return page(
         "Results",
         "Written by `gala reproduce --summary` from the folders beside it; the numbers are in a study's `table.json`, "
         "what verdicts say of single rounds in its `runs.jsonl`, "
         "and each table tells the command, the commit and the machine it was made with. `gala reproduce STUDY` runs "
-        "what a study lacks, or goes on with it. Its tables and figures are those of the paper; * marks "
+        'what a study lacks, or goes on with it. "Its Table 1" is the paper\'s; * marks '
         "a mean over targets of which some are stand-ins.",
         table := glance.at_a_glance(out),
         f"![{glance.CAPTION}]({glance.PICTURE})" if table else "",
-        grid(["study", "measured", "what"], state),
+        _state("of the paper", (row for row in rows if row["name"] in CONTENTS), out),
+        _state("ours besides", (row for row in rows if row["name"] not in CONTENTS), out),
         *(part for row in found for part in _study(out / row["name"], row)),
         *(part for edition in _editions(row["name"] for row in found) for part in _data(edition)),
         "## Missing" if missing else "",
@@ -51,9 +52,10 @@ def overview(out: Path) -> str:
     )
 
 
-def _tables_first(row: Mapping[str, Any]) -> int:
-    """The paper's tables of accuracies in their order, before all that is built on them."""
-    return glance.TABLES.index(row["name"]) if row["name"] in glance.TABLES else len(glance.TABLES)
+def _state(kind: str, rows: Iterable[Mapping[str, Any]], out: Path) -> str:
+    """How much of each study was measured."""
+    state = [[_link(row, out), f"{row['measured']} of {row['runs']}", row["title"]] for row in rows]
+    return grid([kind, "measured", "what"], state)
 
 
 def _link(row: Mapping[str, Any], out: Path) -> str:

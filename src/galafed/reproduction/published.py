@@ -6,6 +6,25 @@ from collections.abc import Mapping, Sequence
 
 Table = Mapping[str, Mapping[str, float]]
 
+TABLES = ("digit-five", "office-caltech10", "digit-18")
+"""The studies that are its tables of accuracies, in its order."""
+
+CONTENTS = (
+    *TABLES,
+    "source-count",
+    "dynamics",
+    "runtime",
+    "temperature",
+    "ablation",
+    "variance",
+    "samples",
+    "similarity",
+    "traffic",
+    "fact-drops",
+    "weights",
+)
+"""All studies that are one of its tables or figures, in its order; the others are ours besides."""
+
 
 def _table(columns: Sequence[str], rows: Mapping[str, Sequence[float]]) -> Table:
     return {row: dict(zip(columns, figures, strict=True)) for row, figures in rows.items()}

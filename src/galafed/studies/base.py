@@ -17,6 +17,7 @@ from galafed.config import Run
 from galafed.errors import ConfigError
 from galafed.registry import Registry, unknown
 from galafed.reproduction.editions import Edition
+from galafed.reproduction.published import CONTENTS
 from galafed.runs import archive
 from galafed.typed import build
 
@@ -211,9 +212,9 @@ def _read(folder: Path, changed: int) -> Mapping[str, archive.Summary]:
 
 
 def progress(out: Path) -> list[dict[str, Any]]:
-    """Every study and how much of it was measured."""
+    """Every study and how much of it was measured: the paper's in its order, then ours."""
     rows = []
-    for name in studies.names():
+    for name in (*CONTENTS, *(name for name in studies.names() if name not in CONTENTS)):
         study = studies.get(name)()
         measured, every = study.progress(out)
         rows.append({"name": name, "measured": measured, "runs": every, "title": study.title})
