@@ -189,17 +189,12 @@ class _Checks:
     labels = np.zeros(1, np.int64)
 
 
-SEVENS, NINES = 792 / 9298, 821 / 9298
-"""Of all images of USPS."""
-
-
 def of_hundred(run: archive.Summary) -> list[str]:
     """How many images of 100 are sevens and nines to a model, the mean of its probabilities."""
     return [f"{100 * run['kept']['mean_prediction'][digit]:.1f}" for digit in (7, 9)]
 
 
 def test_what_is_said_of_sevens_and_nines() -> None:
-    assert [f"{100 * share:.1f}" for share in (SEVENS, NINES)] == ["8.5", "8.8"]
     said(
         "digit-five", "GALA", "10.3 are sevens to GALA's third seed, the best one, and 7.5 nines, and 9.8 and 7.8 after"
     )
@@ -208,8 +203,8 @@ def test_what_is_said_of_sevens_and_nines() -> None:
     (longest,) = runs("digit-five-rounds", "gala", "usps")
     assert (third["seed"], of_hundred(third)) == (2, ["10.3", "7.5"])
     assert of_hundred(longest) == ["9.8", "7.8"]
-    said("digit-five", "MDAN", "12.2 are sevens to it and 5.4 nines")
-    said("digit-five-cut", "M³SDA", "12.6 are sevens to it and 5.5 nines")
+    said("digit-five", "MDAN", "Of 100 train images of USPS 12.2 are sevens to it and 5.4 nines, where 8.6 and 8.9 are")
+    said("digit-five-cut", "M³SDA", "12.6 are sevens to it and 5.5 nines, where 8.6 and 8.9 are")
     (mdan,), (m3sda,) = runs("digit-five", "mdan", "usps"), runs("digit-five-cut", "m3sda", "usps")
     assert [of_hundred(mdan), of_hundred(m3sda)] == [["12.2", "5.4"], ["12.6", "5.5"]]
     said("digit-five", "GALA", "to MDAN, CMSS and M³SDA with linear classifiers more are sevens")
@@ -226,8 +221,9 @@ def test_what_is_said_of_gala_on_usps_and_other_targets() -> None:
         assert found == ends
     said("digit-five", "GALA", "1860 images have a standard error of 0.4")
     assert round(100 * (0.97 * 0.03 / 1860) ** 0.5, 1) == 0.4
-    said("digit-five", "GALA", "With nine sources and τ = 1 the oracle's accuracy was reached there")
-    assert abs(cell("source-count", "GALA", "usps, 9")[0] - cell(FIRST, "oracle", "usps")[0]) < 0.1
+    said("digit-five", "GALA", "With nine sources GALA, τ = 1 there, and FACT have what the oracle has, 97.6")
+    nine = [cell("source-count", row, "usps, 9")[0] for row in ("GALA", "FACT")]
+    assert [f"{value:.1f}" for value in (*nine, cell(FIRST, "oracle", "usps")[0])] == ["97.6"] * 3
     said("digit-five", "GALA", "It has 1.2 points more with the first edition of the data", "It is above, as FACT is")
     said("digit-five", "GALA", "In the paper it is 1.6 ahead of FACT there, here 0.3 behind", "are 1.5 above the paper")
     ours, theirs = ([cell("digit-five", row, "mnistm")[number] or 0.0 for row in ("GALA", "FACT")] for number in (0, 1))
@@ -507,7 +503,7 @@ def test_what_other_readings_give() -> None:
     (first, *_), keeping = runs("digit-five", "gala", "usps"), by_tau["usps", 0.2]
     late = [f"{100 * np.mean(run['kept']['accuracy'][-10:]):.1f}" for run in (keeping, first)]
     assert (first["seed"], keeping["seed"], late) == (0, 0, ["97.7", "97.3"])
-    said("digit-five-open", TAU, "11.5 are sevens to it and 6.4 nines, where 8.5 and 8.8 are")
+    said("digit-five-open", TAU, "11.5 are sevens to it and 6.4 nines, where 8.6 and 8.9 are")
     assert of_hundred(by_tau["usps", 1.0]) == ["11.5", "6.4"]
     said("digit-five-open", TAU, "SYN's, 0.40 with τ = 0.2 and 0.90 with τ = 1")
     (*_, table) = runs("digit-five", "gala", "svhn")
@@ -639,8 +635,11 @@ def test_what_lacks_on_caltech() -> None:
     for row, algorithm in (("FACT", "fact"), ("GALA", "gala")):
         said("office-caltech10", row, "Source-only has 93.0 there and 93.7 in SHOT's paper")
         assert round(plain, 1) == 93.0
-        said("office-caltech10", row, "Adaptation gains 0.4 points here and 2.5 there")
+        said("office-caltech10", row, "GALA and FACT gain 0.4 points here", "are 1.3 and 1.8 above SHOT's source-only")
         assert round(cell("office-caltech10", row, "caltech")[0] - plain, 1) == 0.4
+        assert round(published.OFFICE_CALTECH10[row]["caltech"] - 93.7, 1) == {"GALA": 1.3, "FACT": 1.8}[row]
+        said("office-caltech10", row, "SHOT gains 0.6 here and 2.5 there")
+        assert round(cell("office-caltech10", "SHOT", "caltech")[0] - plain, 1) == 0.6
         assert round(published.OFFICE_CALTECH10["SHOT"]["caltech"] - 93.7, 1) == 2.5
         said("office-caltech10", row, "GALA has more the higher that rate is", "with fixed ones it has not")
         faster, usual = (cell("office-lite2", f"GALA{rate}", "caltech")[0] for rate in (", extractor 0.005", ""))
@@ -727,8 +726,8 @@ def test_a_source_is_tested_by_the_other_sources_and_never_by_the_target() -> No
 def test_what_is_said_of_five_more_systems_on_photographs() -> None:
     study = "office-caltech10"
     for row in ("MDAN", "CMSS"):
-        said(study, row, "On Webcam source-only, too, is below the paper, by 2.0", "standard error of 0.8")
-    assert round(gap(study, "source-only", "webcam"), 1) == 2.0
+        said(study, row, "On Webcam source-only, too, is below the paper, by 2.1", "standard error of 0.8")
+    assert round(gap(study, "source-only", "webcam"), 1) == 2.1
     assert round(100 * (0.98 * 0.02 / 295) ** 0.5, 1) == 0.8
     said(study, "M³SDA", "below source-only on all four, by 0.6 to 3.2 points")
     said(study, "M³SDA", "gains 0.2 and 0.4 after its first round, on DSLR 2.5, and on Webcam it loses 0.7")
@@ -760,11 +759,16 @@ def test_what_is_said_of_five_more_systems_on_photographs() -> None:
 
 def test_what_a_larger_network_gives_on_photographs() -> None:
     for row in ("FACT", "GALA"):
-        said("office-caltech10", row, "GALA has 94.0 there, and is within a point of the paper on all four targets")
+        said(
+            "office-caltech10", row, "GALA has 94.0 there after 20 rounds, one seed, and is within a point of the paper"
+        )
+        said("office-caltech10", row, "with Lite0 its seeds have 93.0 to 93.5 after as many")
     assert round(cell("office-lite2", "GALA", "caltech")[0], 1) == 94.0
+    halfway = [100 * run["kept"]["accuracy"][19] for run in runs("office-caltech10", "gala", "caltech")]
+    assert [f"{value:.1f}" for value in (min(halfway), max(halfway))] == ["93.0", "93.5"]
     assert all(abs(gap("office-lite2", "GALA", target)) < 1 for target in published.OFFICE_CALTECH10["GALA"])
-    said("office-lite2", "GALA", "it has 93.3 on Caltech, 0.7 less, and 96.1 on Amazon, 0.5 more")
-    for target, less, points in (("caltech", 93.3, 0.7), ("amazon", 96.1, -0.5)):
+    said("office-lite2", "GALA", "it has 93.4 on Caltech, 0.7 less, and 96.1 on Amazon, 0.5 more")
+    for target, less, points in (("caltech", 93.4, 0.7), ("amazon", 96.1, -0.5)):
         smaller = cell("office-caltech10", "GALA", target)[0]
         assert round(smaller, 1) == less
         assert round(cell("office-lite2", "GALA", target)[0] - smaller, 1) == points

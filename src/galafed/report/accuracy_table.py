@@ -115,8 +115,8 @@ def _record(
     return {
         "row": row,
         "column": column,
-        "mean": round(fmean(values), 2),
-        "std": round(pstdev(values), 2),
+        "mean": round(fmean(values), 4),
+        "std": round(pstdev(values), 4),
         "seeds": len(values),
         "rounds": summaries[0]["rounds"],
         "selection": selection,
@@ -135,8 +135,7 @@ def _tables(records: Sequence[Record], planned: Sequence[Place]) -> list[str]:
         for row in dict.fromkeys(record["row"] for record in records):
             cells = {r["column"]: r for r in records if r["row"] == row and r["selection"] == selection}
             shown = [_cell(cells[c]) if c in cells else "-" for c in columns]
-            whole = len({column for name, column in planned if name == row}) or len(columns)
-            some = f" of {len(cells)}" if len(cells) < whole else ""
+            some = f" of {len(cells)}" if len(cells) < len(columns) else ""
             lines.append(f"| {row} | {' | '.join(shown)} | {_mean(list(cells.values()))}{some} |")
     return [*lines, "", f"{_sizes(records)}; one seed where no deviation is given."]
 

@@ -130,8 +130,8 @@ class AccuracyStudy(Study):
 
 
 def last_rounds(done: Done) -> Means:
-    """Accuracies of last rounds, mean over seeds, rounded as in the table."""
+    """Accuracies of last rounds, mean over seeds, rounded as in table.json."""
     found: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     for cell, summary in done:
         found[cell.row, cell.column].append(archive.accuracy(summary))
-    return {place: round(fmean(values), 2) for place, values in found.items()}
+    return {place: round(fmean(values), 4) for place, values in found.items()}

@@ -35,10 +35,10 @@ def overview(out: Path) -> str:
     return page(
         "Results",
         "Written by `gala reproduce --summary` from the folders beside it; the numbers are in a study's `table.json`, "
-        "what verdicts say of single rounds in its `runs.jsonl`, "
-        "and each table tells the command, the commit and the machine it was made with. `gala reproduce STUDY` runs "
-        'what a study lacks, or goes on with it. "Its Table 1" is the paper\'s; * marks '
-        "a mean over targets of which some are stand-ins.",
+        "what verdicts say of single rounds in its `runs.jsonl`, and each table tells the command, the commit and the "
+        "machine it was made with. `gala reproduce STUDY` runs what a study lacks, or goes on with it. *Its Table 1* "
+        "is the paper's; means of the paper's are computed from its columns; * marks a mean over targets of which some "
+        "are stand-ins.",
         table := glance.at_a_glance(out),
         f"![{glance.CAPTION}]({glance.PICTURE})" if table else "",
         _state("of the paper", (row for row in rows if row["name"] in CONTENTS), out),
@@ -114,12 +114,12 @@ def _headline(records: Any, planned: Mapping[str, set[str]]) -> str:
         return ""
     last = [record for record in records if record["selection"] == "last"]
     names, columns = ({record[key] for record in last} for key in ("row", "column"))
+    every = len(columns.union(*planned.values()))
     if names <= columns:
         return ""  # a matrix of domains: means over columns say nothing
     rows = []
     for name in dict.fromkeys(record["row"] for record in last):
         cells = [record for record in last if record["row"] == name]
-        every = len(planned.get(name, columns))
         # A mean over some columns beside one over all would compare what cannot be compared.
         means = _means(cells) if len(cells) == every else ("-", "-")
         rows.append([name, *means, f"{len(cells)} of {every}", _seeds(cells), _seeds(cells, "rounds")])

@@ -11,6 +11,8 @@ from galafed.reproduction.accuracy import Done
 from galafed.reproduction.history import accuracies
 
 OURS, OTHER = "GALA", "FACT"
+APART = 5
+"""Points between the other's seeds from which on their mean tells little."""
 EARLY = 100 / 500
 """The share of the rounds within which the paper says so."""
 
@@ -24,6 +26,8 @@ class Compared:
     """The other's accuracy in its last round, in percent."""
     passed: int | None
     """The first round from which on ours is above that to the end."""
+    passed_best: int | None
+    """The same for the other's best seed."""
     lead: float
     """Points by which ours is above that in its last round."""
     rounds: int
@@ -44,13 +48,12 @@ def compare(columns: Iterable[str], done: Done) -> list[Compared]:
             ends, ends_other = ([curve[-1] for curve in curves] for curves in (ours, other))
             level = fmean(ends_other)
             middle = [fmean(values) for values in zip(*ours, strict=False)]
-            below = [number for number, value in enumerate(middle, start=1) if value <= level]
-            passed = max(below, default=0) + 1
             found.append(
                 Compared(
                     target=column,
                     level=level,
-                    passed=passed if passed <= len(middle) else None,
+                    passed=_above(level, middle),
+                    passed_best=_above(max(ends_other), middle),
                     lead=middle[-1] - level,
                     rounds=len(middle),
                     moves=moves_of(ours),
@@ -60,6 +63,12 @@ def compare(columns: Iterable[str], done: Done) -> list[Compared]:
                 )
             )
     return found
+
+
+def _above(level: float, curve: Sequence[float]) -> int | None:
+    """The first round from which on a curve is above a level to the end; none where it ends below."""
+    first = max((number for number, value in enumerate(curve, start=1) if value <= level), default=0) + 1
+    return first if first <= len(curve) else None
 
 
 def claims(found: Sequence[Compared]) -> Iterator[str]:
@@ -75,6 +84,13 @@ def claims(found: Sequence[Compared]) -> Iterator[str]:
         f"{OTHER}'s last round on {len(passed)}"
         + (f", from round (points in the end): {', '.join(passed)}." if passed else ".")
     )
+    for each in found:
+        if _spread(each.ends_other) > APART:
+            best = f"from round {each.passed_best} on" if each.passed_best else "in the end not"
+            yield (
+                f"On {each.target} the last rounds of {OTHER}'s seeds lie {_spread(each.ends_other):.0f} points apart, "
+                f"so the lead over their mean tells little: above the best of them {OURS} is {best}."
+            )
     steadier = sum(each.moves < each.moves_other for each in found)
     yield (
         f"*{OURS}'s accuracy is stable between rounds, {OTHER} fluctuates*: from a round to the next, "

@@ -200,7 +200,10 @@ def _shown(cell: Mapping[str, Any] | None) -> str:
 
 def _verdicts(cells: Sequence[Mapping[str, Any]]) -> list[str]:
     """How each system grows from the fewest sources to the most, here and in the paper."""
-    lines = []
+    lines = [
+        "Ours are the seconds of all clients on one device, the paper's those of the slowest client alone: so ours "
+        "grow with the sources where the paper's need not."
+    ]
     for row in dict.fromkeys(cell["row"] for cell in cells):
         ours = {cell["sources"]: cell["mean"] for cell in cells if cell["row"] == row}
         paper = {count: SECONDS_PER_ROUND[row][count] for count in sorted(ours) if count in SECONDS_PER_ROUND[row]}
@@ -209,7 +212,8 @@ def _verdicts(cells: Sequence[Mapping[str, Any]]) -> list[str]:
         few, many, most = min(paper), max(paper), max(ours)
         beyond = f" To {most} sources it is {ours[most] / ours[few]:.1f} times." if most > many else ""
         lines.append(
-            f"**{row}**: {ours[many] / ours[few]:.1f} times the seconds from {few} to {many} sources, the paper's "
+            f"**{row}**: {ours[few]:.2f} s with {few} sources and {ours[many]:.2f} with {many} (paper {paper[few]:g} "
+            f"and {paper[many]:g}), {ours[many] / ours[few]:.1f} times the seconds, the paper's "
             f"{paper[many] / paper[few]:.1f} times.{beyond}"
         )
     kd3a = {cell["sources"]: cell["mean"] for cell in cells if cell["row"] == "KD3A"}
