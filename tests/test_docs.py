@@ -322,7 +322,7 @@ def test_seventeen_sources_of_the_page_are_the_measured_ones():
     assert f"On average it is ahead by {last} points in the last round (" in ACCURACY
     told = f"by {pick} at the label-free pick and by {best} in the best round"
     assert f", {told}; in the paper by 4.1, computed from its columns: FACT is two" in ACCURACY
-    assert f"it is ahead of FACT on eight of nine targets, by {last} points on average (4.1 in the paper" in README
+    assert f"it is ahead of FACT on eight of nine targets, by {last} points on average, " in README
     assert "ahead on eight of nine targets; on SYN, where FACT has 0.2 more, both are within 0.4 points" in ACCURACY
     assert round(found["FACT", "syn"]["mean"] - found["GALA", "syn"]["mean"], 1) == 0.2
     assert max(found["oracle", "syn"]["mean"] - found[row, "syn"]["mean"] for row in ("FACT", "GALA")) < 0.4

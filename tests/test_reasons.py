@@ -224,7 +224,7 @@ def test_what_is_said_of_gala_on_usps_and_other_targets() -> None:
     said("digit-five", "GALA", "With nine sources GALA, τ = 1 there, and FACT have what the oracle has, 97.6")
     nine = [cell("source-count", row, "usps, 9")[0] for row in ("GALA", "FACT")]
     assert [f"{value:.1f}" for value in (*nine, cell(FIRST, "oracle", "usps")[0])] == ["97.6"] * 3
-    said("digit-five", "GALA", "It has 1.2 points more with the first edition of the data", "It is above, as FACT is")
+    said("digit-five", "GALA", "It has 1.3 points more with the first edition of the data", "It is above, as FACT is")
     said("digit-five", "GALA", "In the paper it is 1.6 ahead of FACT there, here 0.3 behind", "are 1.5 above the paper")
     ours, theirs = ([cell("digit-five", row, "mnistm")[number] or 0.0 for row in ("GALA", "FACT")] for number in (0, 1))
     assert [round(gala - fact, 1) for gala, fact in (theirs, ours)] == [1.6, -0.3]
@@ -232,7 +232,7 @@ def test_what_is_said_of_gala_on_usps_and_other_targets() -> None:
     said("digit-five", "GALA", "Its seeds have 93.0, 92.4 and 92.3")
     found = [f"{100 * run['accuracy']['last']:.1f}" for run in runs("digit-five", "gala", "mnistm")]
     assert found == ["93.0", "92.4", "92.3"]
-    assert round(cell(FIRST, "GALA", "mnistm")[0] - cell("digit-five", "GALA", "mnistm")[0], 1) == 1.2
+    assert round(cell(FIRST, "GALA", "mnistm")[0] - cell("digit-five", "GALA", "mnistm")[0], 1) == 1.3
     assert max(gap("digit-five", row, "syn") for row in ("GALA", "FACT")) < -1
 
 
