@@ -135,13 +135,21 @@ def test_it_ends_with_its_node_even_at_work(tmp_path: Path, monkeypatch: pytest.
             time.sleep(0.05)
         time.sleep(0.3)
         (worker,) = [pid for pid in workers(str(tmp_path)) if pid != node.pid]
+        (asker,) = children(node.pid)
         node.kill()
         gone(worker)
+        gone(asker)  # which starts no other worker: it would outlive the node
         assert not socket_of(str(tmp_path)).exists()
+        assert workers(str(tmp_path)) == []
     finally:
         os.killpg(node.pid, signal.SIGKILL)
         node.wait()
         stop(str(tmp_path))
+
+
+def children(pid: int) -> list[int]:
+    found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False)
+    return [int(child) for child in found.stdout.split()]
 
 
 def gone(pid: int) -> None:

@@ -32,9 +32,12 @@ class WorkerError(Exception):
 
 def ask(node: str, site: str, request: frames.Bytes, *, program: Sequence[str] = ()) -> bytes:
     """The answer of a site to a request, from the worker of a node; a worker that died is started again, once."""
+    starter = os.getppid()
     try:
         return _ask(socket_of(node), site, request, program)
     except (OSError, EOFError):
+        if os.getppid() != starter:  # a worker started now would outlive its node
+            raise WorkerError("the process that started this client has ended, and the worker with it") from None
         path = socket_of(node)
         path.unlink(missing_ok=True)
     try:
