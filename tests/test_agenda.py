@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import torch
 
 from galafed.cli import main
 from galafed.errors import DataError
@@ -87,6 +88,34 @@ def test_what_belongs_to_one_study_is_refused_for_several(
     with pytest.raises(SystemExit):
         main(["reproduce", "traffic", "weights", *option])
     assert f"{option[0]} belongs to one study, and here are 2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", [["--check", "0"], ["--table"], ["--rows", "GALA"], ["--set", "a=1"]])
+def test_what_belongs_to_a_study_is_refused_without_one(option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["reproduce", *option])
+    found = capsys.readouterr()
+    assert (ended.value.code, found.out) == (2, "")
+    assert f"{option[0]} belongs to a study, and none is named" in found.err
+
+
+def test_a_study_that_is_named_twice_is_done_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "weights").mkdir()
+    with pytest.raises(SystemExit):
+        main(["reproduce", "weights", "weights", "--table", "--out", str(tmp_path), "--work", str(tmp_path)])
+    assert capsys.readouterr().out.count("Relevance of the sources over rounds") == 1
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_machine_without_a_gpu_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = ["--out", str(tmp_path / "out"), "--work", str(tmp_path / "work")]
+    with pytest.raises(SystemExit) as ended:
+        main(["reproduce", "mini", "--rows", "GALA", "--device", "cuda", *where])
+    found = capsys.readouterr()
+    assert ended.value.code == 2
+    assert found.err.count("no usable CUDA device") == 1
+    assert "failed" not in found.out
+    assert not (tmp_path / "work").exists()
 
 
 def test_a_slip_is_told_before_any_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

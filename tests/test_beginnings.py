@@ -16,6 +16,7 @@ from galafed.errors import ConfigError, QuorumError, SaveError
 from galafed.runs import checkpoint as checkpoints
 from galafed.runs import sharing
 from galafed.runs.files import new_folder
+from galafed.runs.folders import CHECKPOINTS
 from galafed.runs.runner import Observer, resume, start
 
 
@@ -36,6 +37,40 @@ def test_a_run_is_overwritten_only_when_the_new_one_can_begin(tmp_path: Path, mo
             start(config(seed=1), folder, overwrite=True)
     assert resume(folder).summary["digest"] == before
     assert start(config(seed=1), folder, overwrite=True).summary["digest"] != before
+
+
+def no_space(*_: object) -> None:
+    raise SaveError("the disk is full. What was saved before is intact")
+
+
+def test_a_run_is_overwritten_only_when_the_new_one_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    before = start(config(), folder).summary["digest"]
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "save", no_space)
+        with pytest.raises(SaveError):
+            start(config(seed=1), folder, overwrite=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    assert resume(folder).summary["digest"] == before
+
+
+def test_what_is_no_run_is_not_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tmp_path / "project"
+    (project / "text").mkdir(parents=True)
+    (project / "config.toml").write_text("theme = 1\n")  # other programs have such a file, too
+    link = tmp_path / "link"
+    start(config(), tmp_path / "run")
+    link.symlink_to(tmp_path / "run")
+    for folder in (project, link):
+        with pytest.raises(ConfigError, match="no run that could be overwritten"):
+            start(config(seed=1), folder, overwrite=True)
+    monkeypatch.chdir(tmp_path / "run" / "checkpoints")
+    with pytest.raises(ConfigError, match="is the folder you are in, or around it"):
+        start(config(seed=1), Path(".."), overwrite=True)
+    assert (project / "text").is_dir()
+    assert (tmp_path / "run" / "done").exists()
 
 
 def test_the_engine_of_a_run_that_cannot_begin_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +103,7 @@ def test_a_run_needs_no_locks_but_sharing_runs_out_does(tmp_path: Path, monkeypa
 
 
 def test_damaged_checkpoints_of_later_rounds_push_out_no_new_ones(tmp_path: Path) -> None:
-    folder = tmp_path / checkpoints.FOLDER
+    folder = tmp_path / CHECKPOINTS
     names = [f"round-{number:05d}" for number in (4, 5, 6, 9, 10)]
     for name in names:
         (folder / name).mkdir(parents=True)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from galafed.algorithms.base import algorithms
 from galafed.benchmarks.base import benchmarks
@@ -470,7 +471,7 @@ def test_a_finished_run_is_told_and_not_repeated(
     assert {path: path.stat().st_mtime_ns for path in finished.rglob("*.safetensors")} == stamps
 
 
-@pytest.mark.parametrize("text", ["{", "[1]", "\xff"])
+@pytest.mark.parametrize("text", ["{", "[1]", "{}", "\xff"])
 def test_a_damaged_summary_of_a_finished_run_is_no_traceback(
     capsys: pytest.CaptureFixture[str], finished: Path, tmp_path: Path, text: str
 ) -> None:
@@ -493,6 +494,41 @@ def test_a_damaged_line_ends_metrics_and_is_left_out_of_ledgers(
     (folder / "done").unlink()
     assert len(metrics(folder)) == record(folder)["rounds_done"] == len(metrics(finished))
     assert gala_here(capsys, "audit", folder).code == 0
+
+
+def test_an_audit_that_is_not_whole_is_told(capsys: pytest.CaptureFixture[str], finished: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(finished, folder)
+    one, other, *_ = sorted((folder / "ledger").iterdir())
+    one.write_text("".join(("{}" if '"out"' in line else line) + "\n" for line in one.read_text().splitlines()) + "3\n")
+    other.write_text("x\ny\n")
+    found = gala_here(capsys, "audit", folder)
+    assert found.code == 3
+    damaged = [number for number, line in enumerate(one.read_text().splitlines(), start=1) if line == "{}"]
+    told = f"{one}: {len(damaged)} lines cannot be read and are left out, the first is line {damaged[0]};"
+    assert told in found.err
+    assert f"{other}: 1 lines cannot be read" in found.err  # a kill may have cut the last one
+
+
+@pytest.mark.parametrize(
+    "verb", [("report", "RUN", "--out"), ("compare", "RUN", "--html"), ("predict", "RUN", "--csv")]
+)
+def test_a_folder_in_place_of_a_file_is_told(
+    capsys: pytest.CaptureFixture[str], finished: Path, verb: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(finished.parent)
+    Image.new("RGB", (8, 8)).save("x.png")
+    arguments = [str(finished) if word == "RUN" else word for word in verb]
+    files = ["x.png"] if verb[0] == "predict" else []
+    found = gala_here(capsys, *arguments[:2], *files, arguments[2], ".")
+    assert found.code == 2
+    assert ".: is a folder; name a file in it" in found.err
+
+
+def test_a_name_that_is_too_long_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    found = gala_here(capsys, "show", "x" * 300)
+    assert found.code == 2
+    assert "the name is too long" in found.err
 
 
 def test_the_seed_decides_and_what_is_logged_does_not(here: Callable[..., str], tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_a_target_without_labels_gives_a_run_without_accuracy(images: Path, tmp_
     screen = console()
     with screen.capture() as captured:
         found = record(tmp_path / "run")
-        for piece in (summary_table(found), comparison_table([found]), audit_table(ledgers(tmp_path / "run"))):
+        for piece in (summary_table(found), comparison_table([found]), audit_table(ledgers(tmp_path / "run")[0])):
             screen.print(piece)
         assert catalogue("runs", tmp_path)[0]["accuracy"] is None
     assert "accuracy, last round" in captured.get()

@@ -16,8 +16,9 @@ import tomli_w
 import torch
 
 from galafed.config import Run, resolve
-from galafed.errors import DataError
+from galafed.errors import DataError, GalafedError
 from galafed.reproduction import measurement, together
+from galafed.reproduction.history import history_of
 from galafed.reproduction.measurement import Measurement, Record, Unit
 from galafed.runs import archive
 from galafed.studies import base
@@ -48,7 +49,7 @@ def finish(runs: Sequence[Run], work: Path) -> None:
         folder = work / run.run_name
         folder.mkdir(parents=True)
         (folder / "config.toml").write_text(tomli_w.dumps(run.to_dict()))
-        (folder / "summary.json").write_text(json.dumps({"seed": run.seed}))
+        (folder / "summary.json").write_text(json.dumps({"seed": run.seed, "accuracy": {}}))
         (folder / "done").touch()
 
 
@@ -120,6 +121,31 @@ def test_an_archive_that_was_damaged_meanwhile_is_told_and_nothing_is_lost(
     path.write_bytes(whole)
     reproduce(tmp_path, table=True)
     assert columns_found(tmp_path)[:2] == ([0, 1], "0 1")
+
+
+def test_every_problem_of_a_study_is_told(tmp_path: Path, two_columns: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def carry_out(runs: Sequence[Run], work: Path, **rest: Any) -> None:
+        finish(runs, work)
+        for run in runs:
+            (work / run.run_name / "summary.json").unlink()
+        raise GalafedError("1 of 3 runs failed")
+
+    monkeypatch.setattr(together, "carry_out", carry_out)
+    told: list[str] = []
+    with pytest.raises(GalafedError, match="1 of 3 runs failed"):
+        reproduce(tmp_path, say=told.append)
+    (words,) = [text for text in told if "summary.json cannot be read" in text]
+    assert len(words.splitlines()) == 2  # both of them
+
+
+def test_a_history_that_is_not_whole_is_not_kept(tmp_path: Path) -> None:
+    run = resolve({"benchmark": "toy", "seed": 0})
+    finish([run], tmp_path)
+    folder = tmp_path / run.run_name
+    (folder / "summary.json").write_text(json.dumps({"rounds": 3, "accuracy": {}}))
+    (folder / "metrics.jsonl").write_text('{"round": 1}\n{"round": 2\n{"round": 3}\n')
+    with pytest.raises(DataError, match="1 of 3 rounds can be read"):
+        history_of(folder)
 
 
 @dataclass(frozen=True)

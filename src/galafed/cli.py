@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shlex
@@ -18,7 +19,7 @@ from galafed import __version__, cli_data, cli_federation, cli_reproduce, cli_si
 from galafed.cli_data import use_data
 from galafed.cli_federation import RUN_FILE
 from galafed.config import read_toml, resolve, set_value
-from galafed.errors import ConfigError, GalafedError
+from galafed.errors import ConfigError, DataError, GalafedError
 from galafed.report.console import complain, console
 from galafed.report.watching import Shown, check_trackers, watched
 from galafed.runs.folders import check_free, load_config
@@ -177,11 +178,13 @@ def audit(run: Positional[Path], /, *, as_json: Annotated[bool, arg(name="json")
     """
     from galafed.report.audit import audit_table, ledgers
 
-    found = ledgers(run)
+    found, damaged = ledgers(run)
     if as_json:
         _print_json(found)
     else:
         console().print(audit_table(found))
+    if damaged:  # after what there is: an audit that is not whole is to be seen, by programs too
+        raise DataError("\n".join(damaged))
 
 
 def ls(
@@ -266,6 +269,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except BrokenPipeError:  # the reader of our output went away, as in `gala ls runs | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        complain(f"{error.filename}: the name is too long for the file system; give a shorter one")
+        sys.exit(2)
     sys.exit(0)
 
 

@@ -25,6 +25,8 @@ Json = Annotated[bool, arg(name="json")]
 Data = Annotated[Path | None, arg(metavar="FOLDER")]
 Benchmark_ = Positional[Annotated[str, arg(metavar="NAME")]]
 Picture = Annotated[Path | None, arg(metavar="FILE.png")]
+MOST_SAMPLES = 1000
+"""Images of a class in one picture."""
 
 
 def list_(*, as_json: Json = False, data: Data = None) -> None:
@@ -102,6 +104,8 @@ def preview(
     from galafed.runs.files import write_atomically
 
     at_least("samples", samples, 1)
+    if samples > MOST_SAMPLES:
+        raise ConfigError(f"samples = {samples}: must be at most {MOST_SAMPLES}, or the picture cannot be drawn")
     if split not in ("train", "test"):
         raise ConfigError(f"--split {split}: accepted are train, test")
     use_data(data)

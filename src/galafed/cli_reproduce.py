@@ -16,6 +16,7 @@ from galafed.errors import ConfigError
 from galafed.report.console import console
 
 RUNS = Path("runs")
+NAME_ONE = "belongs to a study, and none is named; --list shows which there are"
 
 
 def reproduce(
@@ -74,6 +75,9 @@ def reproduce(
 
         console().print(f"wrote {write_overview(out)}", markup=False, soft_wrap=True)
         return
+    names = tuple(dict.fromkeys(names))
+    if not (list_ or names or all_):
+        _refuse({"--check": check, "--table": table, "--rows": rows, "--columns": columns, "--set": settings}, NAME_ONE)
     if list_ or not (names or all_):
         from galafed.report.tables import listing
 
@@ -89,7 +93,7 @@ def reproduce(
     for name in names:
         base.studies.get(name)  # a slip is told before the work of the others
     if len(names) != 1:
-        _refuse_for_several(names, {"--set": settings, "--check": check})
+        _refuse({"--set": settings, "--check": check}, f"belongs to one study, and here are {len(names)}: name one")
     use_data(data)
     place = {key: value for key, value in (("device", device), ("engine", engine)) if value}
     chosen: dict[str, Any] = {}
@@ -124,11 +128,11 @@ def reproduce(
         say(f"wrote {path}")
 
 
-def _refuse_for_several(names: Sequence[str], given: Mapping[str, object]) -> None:
-    """Options that mean something in one study alone."""
+def _refuse(given: Mapping[str, object], why: str) -> None:
+    """Refuse the first option of these that was given; where it would mean nothing it is not left aside."""
     for option, value in given.items():
-        if value not in ((), None):
-            raise ConfigError(f"{option} belongs to one study, and here are {len(names)}: name one")
+        if value is not None and value is not False and value != ():
+            raise ConfigError(f"{option} {why}")
 
 
 VERBS: dict[str, Callable[..., None]] = {"reproduce": reproduce}

@@ -55,4 +55,4 @@ def _convert(hint: Any, value: Any, key: str) -> Any:
     if origin is not tuple and isinstance(value, expected[hint]) and (hint is bool) == isinstance(value, bool):
         return value
     words = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
-    raise ConfigError(f"{key} = {value!r}: must be {words.get(hint, 'a list of names')}")
+    raise ConfigError(f"{key} = {value!r}: must be {words.get(hint, 'a list')}")

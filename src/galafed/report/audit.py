@@ -14,14 +14,20 @@ from galafed.runs.folders import CONFIG, LEDGER
 from galafed.sites.ledger import Ledger
 
 
-def ledgers(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """Every line of a run's ledgers, by site."""
+def ledgers(folder: Path) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
+    """Every line of a run's ledgers, by site, and a sentence for each ledger of which lines cannot be read."""
     if not (folder / CONFIG).is_file():
         raise ConfigError(f"{folder}: holds no run (no {CONFIG}); 'gala ls runs' lists the runs there are")
-    found = [Ledger(path).lines() for path in sorted((folder / LEDGER).glob("*.jsonl"))]
-    if not any(found):
+    found = {path: Ledger(path).lines() for path in sorted((folder / LEDGER).glob("*.jsonl"))}
+    sentences = [
+        f"{path}: {len(damaged)} lines cannot be read and are left out, the first is line {damaged[0]}; restore the "
+        "file from a copy"
+        for path, (_, damaged) in found.items()
+        if damaged
+    ]
+    if not (sentences or any(lines for lines, _ in found.values())):
         raise ConfigError(f"{folder}: this run kept no ledger; it was made by an earlier version")
-    return {lines[0]["site"]: lines for lines in found if lines}
+    return {lines[0]["site"]: lines for lines, _ in found.values() if lines}, sentences
 
 
 def audit_table(sites: Mapping[str, Sequence[Mapping[str, Any]]]) -> Table:

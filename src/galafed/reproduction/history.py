@@ -10,13 +10,19 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from galafed.runs.records import metrics
+from galafed.errors import DataError
+from galafed.runs.records import finished, metrics
 from galafed.runs.selection import CRITERIA
 
 
 def history_of(folder: Path) -> dict[str, Any]:
     """The history of a finished run, short enough to be committed."""
-    lines = metrics(folder)
+    lines, rounds = metrics(folder), finished(folder)["rounds"]
+    if len(lines) != rounds:  # what is kept once is taken for good
+        raise DataError(
+            f"{folder / 'metrics.jsonl'}: {len(lines)} of {rounds} rounds can be read; remove {folder / 'done'} and "
+            f"write it anew with 'gala resume {folder}'"
+        )
     kept: dict[str, Any] = {
         **{key: [_short(line[key]) for line in lines] for key in ("accuracy", *CRITERIA)},
         "relevance": {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from galafed.errors import ConfigError, DataError
 from galafed.runs.files import one_at_a_time, require_writable, write_atomically
-from galafed.runs.records import lines_of
+from galafed.runs.records import MEND, lines_of
 from galafed.studies.base import Desk, Reproducible, commit
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def archived(folder: Path) -> dict[str, Record]:
             record = json.loads(text)
             found[_recipe(record["unit"], record["settings"])] = record
         except (ValueError, KeyError, TypeError):
-            raise DataError(f"{path}, line {number}: is no measurement; restore the file or remove it") from None
+            raise DataError(f"{path}, line {number}: is no measurement; {MEND}") from None
     return found
 
 

@@ -68,12 +68,16 @@ def text_of(path: Path) -> str:
         raise _unreadable(path) from None
 
 
-def table_of(path: Path) -> Any:
-    """What a table.json holds; one that cannot be read is told."""
+def table_of(path: Path) -> list[dict[str, Any]]:
+    """The cells of a table.json; one that cannot be read is told."""
     try:
-        return json.loads(text_of(path))
-    except ValueError:
-        raise _unreadable(path) from None
+        cells: list[dict[str, Any]] = json.loads(text_of(path))
+        whole = isinstance(cells, list) and all({"row", "column", "mean", "selection"} <= cell.keys() for cell in cells)
+    except (ValueError, AttributeError):
+        whole = False
+    if not whole:
+        raise _unreadable(path)
+    return cells
 
 
 def _unreadable(path: Path) -> DataError:

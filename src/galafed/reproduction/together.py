@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from galafed.config import Run
-from galafed.errors import GalafedError
+from galafed.errors import DataError, GalafedError
 from galafed.runs import archive
 from galafed.runs.files import one_at_a_time, require_writable
 from galafed.runs.sharing import carry_out
@@ -26,7 +26,7 @@ class Share:
         self.cells = study.cells()
         measured = self.measured()
         self.missing = [cell for cell in self.cells if archive.recipe(cell.run) not in measured]
-        self.unreadable: GalafedError | None = None
+        self.unreadable: dict[str, GalafedError] = {}
         self.written: list[Path] = []
         known = len(self.cells) - len(self.missing)
         desk.say(f"{study.title}: {len(self.cells)} runs, {known} measured, {len(self.missing)} to do")
@@ -50,7 +50,7 @@ class Share:
                 if key not in measured:
                     fresh[key] = archive.of_run(folder, kept=self.study.keeps(folder))
             except GalafedError as error:  # of this run alone; raised when the others are in the table
-                self.unreadable = error
+                self.unreadable[key] = error
         if fresh:
             with one_at_a_time(self.folder):  # another command may have added to it since
                 archive.add(self.folder, fresh)
@@ -68,8 +68,8 @@ class Share:
                 self.desk.say(f"{lacking} runs are still missing; the table shows what there is")
         if (own := self.folder / archive.FILE).exists():
             self.written.append(own)
-        if self.unreadable is not None:
-            raise self.unreadable
+        if self.unreadable:
+            raise DataError("\n".join(map(str, self.unreadable.values())))
 
     def _measured_cells(self) -> list[tuple[Cell, archive.Summary]]:
         measured = self.measured()
@@ -106,12 +106,15 @@ def work_together(studies: Sequence[Study], desk: Desk) -> Sequence[Path]:
     if problems:
         for path in written:
             desk.say(f"wrote {path}")
+        if len(studies) == 1:
+            for problem in problems[1:]:
+                desk.say(f"{studies[0].name}: {problem}")
         raise problems[0]
     return written
 
 
 def _told(study: Study, error: GalafedError, studies: Sequence[Study], desk: Desk) -> GalafedError:
-    if len(studies) > 1:  # of a single one it is told by whoever catches it
+    if len(studies) > 1:  # of a single one the first problem is told by whoever catches it
         desk.say(f"{study.name}: {error}")
     return error
 

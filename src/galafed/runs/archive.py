@@ -13,7 +13,7 @@ from galafed.config import Run, read_toml, resolve
 from galafed.errors import ConfigError, DataError
 from galafed.former import as_it_was
 from galafed.runs.files import write_atomically
-from galafed.runs.records import finished, lines_of
+from galafed.runs.records import MEND, finished, lines_of
 
 FILE = "runs.jsonl"
 
@@ -40,15 +40,15 @@ def read(folder: Path) -> dict[str, Summary]:
             summary = json.loads(text)
             found[recipe(resolve(as_it_was(summary["config"])))] = summary
         except (ValueError, KeyError, TypeError, AttributeError):  # no text, no summary, or one of something else
-            raise DataError(f"{path}, line {number}: is no summary of a run; restore the file or remove it") from None
+            raise DataError(f"{path}, line {number}: is no summary of a run; {MEND}") from None
         except ConfigError:  # a configuration this version knows no more: kept, though no cell asks for it
             found[hashlib.sha256(text).hexdigest()] = summary
     return found
 
 
 def of_run(folder: Path, *, kept: Mapping[str, Any]) -> Summary:
-    """The summary of a finished run with its configuration, and without the name of the folder it was in."""
-    summary = {key: value for key, value in finished(folder).items() if key != "run"}
+    """The summary of a finished run with its configuration; the name of the folder it was in is left out."""
+    summary = {key: value for key, value in finished(folder).items() if key not in ("run", "done")}
     return summary | {"config": read_toml(folder / "config.toml")} | ({"kept": dict(kept)} if kept else {})
 
 

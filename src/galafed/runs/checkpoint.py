@@ -18,8 +18,8 @@ from safetensors.torch import save as bytes_of
 from galafed.errors import CheckpointError
 from galafed.model import Model, State
 from galafed.runs.files import explained, new_folder, remove, remove_leftovers, write_durably
+from galafed.runs.folders import CHECKPOINTS
 
-FOLDER = "checkpoints"
 MANIFEST = "manifest.json"
 FORMAT = 1
 """Of what is written here; a later version may write another."""
@@ -45,7 +45,7 @@ class DamagedError(Exception):
 
 def save(run_folder: Path, checkpoint: Checkpoint) -> None:
     """Write a checkpoint, atomically."""
-    folder = run_folder / FOLDER
+    folder = run_folder / CHECKPOINTS
     with explained(folder):
         folder.mkdir(exist_ok=True)
     path = folder / _name(checkpoint.rounds_done)
@@ -123,7 +123,7 @@ def newest_valid(run_folder: Path) -> tuple[Checkpoint, list[str]]:
             return load(path), damaged
         except DamagedError as error:
             damaged.append(f"checkpoint {path.name} is damaged: {error}")
-    what = "; ".join(damaged) or f"{run_folder / FOLDER} holds no checkpoint"
+    what = "; ".join(damaged) or f"{run_folder / CHECKPOINTS} holds no checkpoint"
     raise CheckpointError(
         f"no valid checkpoint in {run_folder}: {what}. Restore the folder from a copy, or start again with "
         f"'gala run --config {run_folder / 'config.toml'} --out NEW_FOLDER'"
@@ -132,7 +132,7 @@ def newest_valid(run_folder: Path) -> tuple[Checkpoint, list[str]]:
 
 def existing(run_folder: Path) -> list[Path]:
     """The checkpoint folders of a run, oldest first."""
-    return sorted((run_folder / FOLDER).glob("round-*"))
+    return sorted((run_folder / CHECKPOINTS).glob("round-*"))
 
 
 def prune(run_folder: Path, *, done: int, keep: int, pinned: Iterable[int] = ()) -> None:
@@ -145,7 +145,7 @@ def prune(run_folder: Path, *, done: int, keep: int, pinned: Iterable[int] = ())
     for path in [path for path in existing(run_folder) if path.name <= _name(done)][:-keep]:
         if path.name not in kept:
             remove(path)
-    remove_leftovers(run_folder / FOLDER)
+    remove_leftovers(run_folder / CHECKPOINTS)
 
 
 def _name(rounds_done: int) -> str:

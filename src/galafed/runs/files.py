@@ -17,10 +17,12 @@ from galafed.errors import ConfigError, SaveError
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace a file by its new content; a reader sees the old one or the new one, never a part."""
+    if not path.name:
+        raise ConfigError(f"{path}: is a folder; name a file in it")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     with explained(path):
         try:
-            write_durably(temporary, content)
+            _put_down(temporary, content)
             os.replace(temporary, path)
             sync_folder(path.parent)
         except BaseException:
@@ -31,7 +33,12 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 def write_durably(path: Path, content: bytes) -> None:
     """Write a file and wait until the disk has it."""
-    with explained(path), path.open("wb") as file:
+    with explained(path):
+        _put_down(path, content)
+
+
+def _put_down(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

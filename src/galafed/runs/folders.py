@@ -10,7 +10,7 @@ from galafed.errors import ConfigError
 from galafed.former import as_it_was
 
 CONFIG, METRICS, SUMMARY, DONE, LOCK = "config.toml", "metrics.jsonl", "summary.json", "done", "lock"
-LEDGER = "ledger"
+LEDGER, CHECKPOINTS = "ledger", "checkpoints"
 
 
 def load_config(folder: Path) -> Run:
@@ -20,11 +20,20 @@ def load_config(folder: Path) -> Run:
     return resolve(as_it_was(read_toml(folder / CONFIG)))
 
 
+def holds_run(folder: Path) -> bool:
+    """Whether a folder with a config.toml was made by a run: other programs have such a file, too."""
+    return any((folder / name).exists() for name in (CHECKPOINTS, METRICS, SUMMARY, DONE))
+
+
 def check_free(folder: Path, config: Run, *, overwrite: bool) -> None:
     """Refuse, before any work, a folder that cannot be written or that holds something else."""
-    if folder.resolve() == Path.cwd():
-        raise ConfigError(f"--out {folder}: is the folder you are in; name a new one")
+    if Path.cwd().is_relative_to(folder.resolve()):
+        raise ConfigError(f"--out {folder}: is the folder you are in, or around it; name a new one")
     if (folder / CONFIG).is_file():
+        if overwrite and (folder.is_symlink() or not holds_run(folder)):
+            raise ConfigError(
+                f"--out {folder}: is a link, or holds no run that could be overwritten; name a new folder"
+            )
         if not overwrite and load_config(folder).hash() != config.hash():
             raise ConfigError(f"--out {folder}: holds a run of another configuration; name another, or --overwrite")
     elif folder.is_dir() and any(folder.iterdir()):

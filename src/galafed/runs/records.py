@@ -9,6 +9,9 @@ from typing import Any
 from galafed.config import read_toml
 from galafed.errors import ConfigError, DataError
 
+MEND = "restore the file, or remove that line: what it held is measured again, the other lines stay"
+"""What to do about a damaged line of a file that is kept for good."""
+
 
 def record(folder: Path) -> dict[str, Any]:
     """A run as its folder tells it: the summary of a finished one, the progress of another; `done` says which."""
@@ -39,7 +42,7 @@ def summary_of(folder: Path) -> dict[str, Any] | None:
         found = json.loads((folder / "summary.json").read_bytes())
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return found if isinstance(found, dict) and isinstance(found.get("accuracy"), dict) else None
 
 
 def finished(folder: Path) -> dict[str, Any]:
@@ -61,7 +64,7 @@ def metrics(folder: Path) -> list[dict[str, Any]]:
             line = json.loads(text)
         except ValueError:
             break
-        if not isinstance(line, dict):
+        if not (isinstance(line, dict) and "round" in line):
             break
         lines.append(line)
     return lines

@@ -81,12 +81,12 @@ def start(config: Run, folder: Path, observer: Observer | None = None, *, overwr
         model = assembly.algorithm.start(assembly.federation, model)
         sent = sum(transfer.size for transfer in assembly.federation.traffic.transfers)
         first = Checkpoint(rounds_done=0, config_hash=config.hash(), model=model, bytes_before=sent)
-        if (folder / CONFIG).exists():  # removed only now that a new run is ready to take its place
-            with _locked(folder):  # not under the feet of another process
-                shutil.rmtree(folder)
         with new_folder(folder) as temporary:  # the folder appears with its first checkpoint in it
             write_durably(temporary / CONFIG, tomli_w.dumps(config.to_dict()).encode())
             checkpoints.save(temporary, first)
+            if (folder / CONFIG).exists():  # removed only now that a new run is on the disk to take its place
+                with _locked(folder):  # not under the feet of another process
+                    shutil.rmtree(folder)
         with _locked(folder):
             return _rounds(config, folder, assembly, first, observer)
 

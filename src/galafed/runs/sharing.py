@@ -13,7 +13,7 @@ from typing import Any
 
 from galafed.bounds import at_least
 from galafed.config import Run, resolve
-from galafed.errors import GalafedError, SaveError
+from galafed.errors import DataError, GalafedError, SaveError
 from galafed.report.words import duration
 from galafed.runs.files import explained, require_writable
 from galafed.runs.workers import ProcessLostError, held_back, shared_out
@@ -38,6 +38,10 @@ def carry_out(
     at_least("jobs", jobs, 1)
     if not runs:
         return
+    if str(place.get("device", "")).startswith("cuda"):
+        from galafed.runs.assembly import pick_device  # needs torch
+
+        pick_device(place["device"])  # a machine without a GPU is told once, not by every run
     require_writable(work)
     deadline = time.time() + 60 * minutes if minutes else float("inf")
     _, failed = _pass(runs, work, jobs, deadline, place, say, finished)
@@ -105,6 +109,8 @@ def _do(run: Run, folder: Path, deadline: float, share: float) -> str | None:
         if not mine or (folder / "done").exists():
             return None
         exists = (folder / "config.toml").exists()
+        if not exists and folder.is_dir() and any(folder.iterdir()):
+            raise DataError(f"{folder}: holds files but no run that could be gone on with; move it away or remove it")
         result = resume(folder) if exists else start(run, folder)
     return "no test labels" if result.accuracy is None else f"{100 * result.accuracy:.1f} %"
 

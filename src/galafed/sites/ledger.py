@@ -16,6 +16,9 @@ from galafed.runs.files import explained
 Direction = Literal["in", "out"]
 """As the site sees it."""
 
+ESSENTIAL = {"site", "round", "task", "direction", "bytes", "sha256", "tensors", "numbers"}
+"""What every line has."""
+
 
 class Ledger:
     """A file of lines that only grows."""
@@ -34,15 +37,19 @@ class Ledger:
             finally:
                 os.close(descriptor)
 
-    def lines(self) -> list[dict[str, Any]]:
-        """Every line that can be read; a kill may have cut the last one short."""
-        found = []
-        for text in self.path.read_bytes().splitlines() if self.path.exists() else ():
+    def lines(self) -> tuple[list[dict[str, Any]], list[int]]:
+        """Every line that can be read, and the numbers of those that cannot; a kill may have cut the last one short."""
+        found, damaged = [], []
+        texts = self.path.read_bytes().splitlines() if self.path.exists() else []
+        for number, text in enumerate(texts, start=1):
             try:
-                found.append(dict(json.loads(text)))
+                line = dict(json.loads(text))
+                if ESSENTIAL - line.keys():
+                    raise ValueError(line)
+                found.append(line)
             except (ValueError, TypeError):
-                continue
-        return found
+                damaged += [number] if number < len(texts) else []
+        return found, damaged
 
 
 class Books:

@@ -25,10 +25,11 @@ def study_page(folder: Path) -> Page:
         runs = _runs(folder / "runs.jsonl")
         rows = list(dict.fromkeys(str(r["row"]) for r in cells))
         columns = list(dict.fromkeys(str(r["column"]) for r in cells))
+        listed = _listed(runs)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(
-            f"{folder / 'table.json'}: is not the table of a study with accuracies ({error!r}); write one with "
-            f"'gala reproduce STUDY', or read {folder / 'table.md'}"
+            f"{folder}: table.json is not the table of a study with accuracies, or runs.jsonl not its runs "
+            f"({error!r}); write them with 'gala reproduce STUDY', or read {folder / 'table.md'}"
         ) from None
     if not cells:
         raise DataError(f"{folder / 'table.json'}: holds no accuracy; write it with 'gala reproduce STUDY'")
@@ -48,7 +49,7 @@ def study_page(folder: Path) -> Page:
         sections=[
             Section("means", "Means", charts=[_means(order, cells)]),
             Section("table", "Every system on every target", charts=[_heat(order, columns, last)]),
-            *([Section("runs", "Runs", html=_listed(runs))] if runs else []),
+            *([Section("runs", "Runs", html=listed)] if runs else []),
         ],
     )
 

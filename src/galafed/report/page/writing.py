@@ -43,7 +43,7 @@ def _run(folder: Path, path: Path, before: Path | None) -> tuple[Path, str]:
         insight, missing = look(folder, before), ""
     except (ConfigError, DataError) as error:  # the images of a user's own folder may be gone, or at another site
         insight = None
-        missing = f"Mistakes, images and the map of features are not shown, for the data is not here: {error}"
+        missing = f"Mistakes, images and the map of features are not shown: {error}"
     write_atomically(path, run_page(folder, insight, missing=missing).html().encode())
     return path, missing
 
