@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import os
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +57,30 @@ def test_a_run_is_overwritten_only_when_the_new_one_is_on_the_disk(
     assert resume(folder).summary["digest"] == before
 
 
+@pytest.mark.parametrize("refused", ["run", ".part"])
+def test_a_run_that_cannot_be_replaced_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str) -> None:
+    """The old run is put aside, which a mount point refuses; then the new one is given its name."""
+    folder = tmp_path / "run"
+    before = start(config(), folder).summary["digest"]
+    put = os.replace
+
+    def busy(old: Path, new: Path) -> None:
+        if Path(old).name.endswith(refused) and Path(old).parent == tmp_path:
+            raise OSError(errno.EBUSY, "Device or resource busy")
+        put(old, new)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", busy)
+        with pytest.raises(SaveError, match="busy"):
+            start(config(seed=1), folder, overwrite=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    assert resume(folder).summary["digest"] == before
+
+
 def test_what_is_no_run_is_not_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = tmp_path / "project"
-    (project / "text").mkdir(parents=True)
-    (project / "config.toml").write_text("theme = 1\n")  # other programs have such a file, too
+    (project / "checkpoints").mkdir(parents=True)
+    (project / "config.toml").write_text("lr = 1\n")  # other programs have such files, too
     link = tmp_path / "link"
     start(config(), tmp_path / "run")
     link.symlink_to(tmp_path / "run")
@@ -69,8 +90,8 @@ def test_what_is_no_run_is_not_overwritten(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path / "run" / "checkpoints")
     with pytest.raises(ConfigError, match="is the folder you are in, or around it"):
         start(config(seed=1), Path(".."), overwrite=True)
-    assert (project / "text").is_dir()
-    assert (tmp_path / "run" / "done").exists()
+    assert (project / "checkpoints").is_dir()
+    assert start(config(), Path("..")).folder == Path("..")  # nothing is removed: the finished run is told
 
 
 def test_the_engine_of_a_run_that_cannot_begin_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

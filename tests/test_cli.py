@@ -24,6 +24,7 @@ from galafed.algorithms.base import algorithms
 from galafed.benchmarks.base import benchmarks
 from galafed.networks import names as network_names
 from galafed.runs.records import metrics, record
+from galafed.sites.ledger import Ledger
 from in_process import gala as gala_here
 
 GALA = str(Path(sys.executable).with_name("gala"))
@@ -471,7 +472,7 @@ def test_a_finished_run_is_told_and_not_repeated(
     assert {path: path.stat().st_mtime_ns for path in finished.rglob("*.safetensors")} == stamps
 
 
-@pytest.mark.parametrize("text", ["{", "[1]", "{}", "\xff"])
+@pytest.mark.parametrize("text", ["{", "[1]", "{}", '{"accuracy": {}}', "\xff"])
 def test_a_damaged_summary_of_a_finished_run_is_no_traceback(
     capsys: pytest.CaptureFixture[str], finished: Path, tmp_path: Path, text: str
 ) -> None:
@@ -490,7 +491,7 @@ def test_a_damaged_line_ends_metrics_and_is_left_out_of_ledgers(
     folder = tmp_path / "run"
     shutil.copytree(finished, folder)
     for path in (folder / "metrics.jsonl", *(folder / "ledger").iterdir()):
-        path.write_text(path.read_text() + "3\n")
+        path.write_text(path.read_text() + '{"time": 3')
     (folder / "done").unlink()
     assert len(metrics(folder)) == record(folder)["rounds_done"] == len(metrics(finished))
     assert gala_here(capsys, "audit", folder).code == 0
@@ -500,14 +501,32 @@ def test_an_audit_that_is_not_whole_is_told(capsys: pytest.CaptureFixture[str], 
     folder = tmp_path / "run"
     shutil.copytree(finished, folder)
     one, other, *_ = sorted((folder / "ledger").iterdir())
-    one.write_text("".join(("{}" if '"out"' in line else line) + "\n" for line in one.read_text().splitlines()) + "3\n")
-    other.write_text("x\ny\n")
+    lines = ["{}" if '"out"' in line else line for line in one.read_text().splitlines()]
+    one.write_text("\n".join(lines) + "\n")
+    other.write_text("x\n")
     found = gala_here(capsys, "audit", folder)
     assert found.code == 3
-    damaged = [number for number, line in enumerate(one.read_text().splitlines(), start=1) if line == "{}"]
-    told = f"{one}: {len(damaged)} lines cannot be read and are left out, the first is line {damaged[0]};"
-    assert told in found.err
-    assert f"{other}: 1 lines cannot be read" in found.err  # a kill may have cut the last one
+    told = ", ".join(str(number) for number, line in enumerate(lines, start=1) if line == "{}")
+    assert f"{one}: left out, for they cannot be read: line {told}; restore the file from a copy" in found.err
+    assert f"{other}: left out, for they cannot be read: line 1;" in found.err
+
+
+def test_a_ledger_that_a_kill_has_cut_short_goes_on(
+    capsys: pytest.CaptureFixture[str], finished: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(finished, folder)
+    path, *_ = sorted((folder / "ledger").iterdir())
+    whole = Ledger(path).read()
+    assert whole[1:] == ([], [])
+    path.write_text(path.read_text()[:-40])
+    Ledger(path).write(*whole.lines[-2:])
+    cut = Ledger(path).read()
+    assert cut.lines == [*whole.lines[:-1], *whole.lines[-2:]]
+    assert (cut.cut, cut.damaged) == ([len(whole.lines)], [])
+    found = gala_here(capsys, "audit", folder)
+    assert found.code == 0
+    assert f"line {len(whole.lines)}, cut short, as by a kill" in found.err
 
 
 @pytest.mark.parametrize(

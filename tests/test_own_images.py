@@ -14,7 +14,7 @@ from galafed.benchmarks.export import export_images
 from galafed.benchmarks.toy import Toy
 from galafed.config import resolve
 from galafed.errors import ConfigError, DataError, QuorumError
-from galafed.report.audit import audit_table, ledgers
+from galafed.report.audit import audit_table, by_site, ledgers
 from galafed.report.console import console
 from galafed.report.curves import draw_run
 from galafed.report.live import LiveDisplay, PlainDisplay
@@ -87,7 +87,7 @@ def test_a_target_without_labels_gives_a_run_without_accuracy(images: Path, tmp_
     screen = console()
     with screen.capture() as captured:
         found = record(tmp_path / "run")
-        for piece in (summary_table(found), comparison_table([found]), audit_table(ledgers(tmp_path / "run")[0])):
+        for piece in (summary_table(found), comparison_table([found]), audit_table(by_site(ledgers(tmp_path / "run")))):
             screen.print(piece)
         assert catalogue("runs", tmp_path)[0]["accuracy"] is None
     assert "accuracy, last round" in captured.get()

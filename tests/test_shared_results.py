@@ -49,7 +49,8 @@ def finish(runs: Sequence[Run], work: Path) -> None:
         folder = work / run.run_name
         folder.mkdir(parents=True)
         (folder / "config.toml").write_text(tomli_w.dumps(run.to_dict()))
-        (folder / "summary.json").write_text(json.dumps({"seed": run.seed, "accuracy": {}}))
+        known = {key: getattr(run, key) for key in ("benchmark", "target", "algorithm", "rounds", "seed")}
+        (folder / "summary.json").write_text(json.dumps(known | {"accuracy": {"last": None}, "digest": ""}))
         (folder / "done").touch()
 
 
@@ -139,12 +140,16 @@ def test_every_problem_of_a_study_is_told(tmp_path: Path, two_columns: None, mon
 
 
 def test_a_history_that_is_not_whole_is_not_kept(tmp_path: Path) -> None:
-    run = resolve({"benchmark": "toy", "seed": 0})
+    run = resolve({"benchmark": "toy", "rounds": 3})
     finish([run], tmp_path)
     folder = tmp_path / run.run_name
-    (folder / "summary.json").write_text(json.dumps({"rounds": 3, "accuracy": {}}))
     (folder / "metrics.jsonl").write_text('{"round": 1}\n{"round": 2\n{"round": 3}\n')
-    with pytest.raises(DataError, match="1 of 3 rounds can be read"):
+    with pytest.raises(DataError, match="1 of 3 rounds can be read; restore the file from a copy"):
+        history_of(folder)
+    (folder / "checkpoints" / "round-00003").mkdir(parents=True)
+    with pytest.raises(
+        DataError, match=r"1 of 3 rounds can be read; remove .*done and write it anew with 'gala resume"
+    ):
         history_of(folder)
 
 

@@ -176,15 +176,18 @@ def audit(run: Positional[Path], /, *, as_json: Annotated[bool, arg(name="json")
         run: The run's folder.
         as_json: Print every payload as JSON: round, task, direction, tensors, bytes, sha256.
     """
-    from galafed.report.audit import audit_table, ledgers
+    from galafed.report.audit import audit_table, by_site, ledgers, left_out
 
-    found, damaged = ledgers(run)
+    found = ledgers(run)
+    sites = by_site(found)
     if as_json:
-        _print_json(found)
+        _print_json(sites)
     else:
-        console().print(audit_table(found))
-    if damaged:  # after what there is: an audit that is not whole is to be seen, by programs too
-        raise DataError("\n".join(damaged))
+        console().print(audit_table(sites))
+    for sentence in left_out(found, "cut"):
+        complain(f"{sentence}, cut short, as by a kill")
+    if damaged := left_out(found, "damaged"):  # programs are to see that the audit is not whole
+        raise DataError("\n".join(f"{sentence}; restore the file from a copy" for sentence in damaged))
 
 
 def ls(

@@ -4,30 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rich.table import Table
 
 from galafed.errors import ConfigError
 from galafed.report.words import megabytes
 from galafed.runs.folders import CONFIG, LEDGER
-from galafed.sites.ledger import Ledger
+from galafed.sites.ledger import Ledger, Pages
 
 
-def ledgers(folder: Path) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
-    """Every line of a run's ledgers, by site, and a sentence for each ledger of which lines cannot be read."""
+def ledgers(folder: Path) -> dict[Path, Pages]:
+    """A run's ledgers by file, a file for each site."""
     if not (folder / CONFIG).is_file():
         raise ConfigError(f"{folder}: holds no run (no {CONFIG}); 'gala ls runs' lists the runs there are")
-    found = {path: Ledger(path).lines() for path in sorted((folder / LEDGER).glob("*.jsonl"))}
-    sentences = [
-        f"{path}: {len(damaged)} lines cannot be read and are left out, the first is line {damaged[0]}; restore the "
-        "file from a copy"
-        for path, (_, damaged) in found.items()
-        if damaged
-    ]
-    if not (sentences or any(lines for lines, _ in found.values())):
+    found = {path: Ledger(path).read() for path in sorted((folder / LEDGER).glob("*.jsonl"))}
+    if not any(any(pages) for pages in found.values()):
         raise ConfigError(f"{folder}: this run kept no ledger; it was made by an earlier version")
-    return {lines[0]["site"]: lines for lines, _ in found.values() if lines}, sentences
+    return found
+
+
+def by_site(found: Mapping[Path, Pages]) -> dict[str, list[dict[str, Any]]]:
+    """Every line that can be read."""
+    return {pages.lines[0]["site"]: pages.lines for pages in found.values() if pages.lines}
+
+
+def left_out(found: Mapping[Path, Pages], kind: Literal["cut", "damaged"]) -> list[str]:
+    """A sentence for each file with lines that are not shown."""
+    numbers = {path: ", ".join(map(str, getattr(pages, kind))) for path, pages in found.items()}
+    return [f"{path}: left out, for they cannot be read: line {told}" for path, told in numbers.items() if told]
 
 
 def audit_table(sites: Mapping[str, Sequence[Mapping[str, Any]]]) -> Table:

@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from galafed.errors import DataError
-from galafed.runs.records import finished, metrics
+from galafed.runs.records import finished, how_to_write_anew, metrics
 from galafed.runs.selection import CRITERIA
 
 
@@ -19,10 +19,8 @@ def history_of(folder: Path) -> dict[str, Any]:
     """The history of a finished run, short enough to be committed."""
     lines, rounds = metrics(folder), finished(folder)["rounds"]
     if len(lines) != rounds:  # what is kept once is taken for good
-        raise DataError(
-            f"{folder / 'metrics.jsonl'}: {len(lines)} of {rounds} rounds can be read; remove {folder / 'done'} and "
-            f"write it anew with 'gala resume {folder}'"
-        )
+        path = folder / "metrics.jsonl"
+        raise DataError(f"{path}: {len(lines)} of {rounds} rounds can be read; {how_to_write_anew(folder)}")
     kept: dict[str, Any] = {
         **{key: [_short(line[key]) for line in lines] for key in ("accuracy", *CRITERIA)},
         "relevance": {

@@ -49,6 +49,7 @@ class Share:
             try:
                 if key not in measured:
                     fresh[key] = archive.of_run(folder, kept=self.study.keeps(folder))
+                self.unreadable.pop(key, None)
             except GalafedError as error:  # of this run alone; raised when the others are in the table
                 self.unreadable[key] = error
         if fresh:

@@ -45,8 +45,11 @@ def _put_down(path: Path, content: bytes) -> None:
 
 
 @contextlib.contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
-    """A folder that appears under its name, complete, when the block ends; after an error nothing is left of it."""
+def new_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
+    """A folder that appears under its name, complete, when the block ends; after an error nothing is left of it.
+
+    With `replace` it takes the place of one that is there, which is removed when it has.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     with explained(path):
         for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
@@ -56,21 +59,29 @@ def new_folder(path: Path) -> Iterator[Path]:
         try:
             yield temporary
             sync_folder(temporary)
-            _put(temporary, path)
+            _put(temporary, path, replace=replace)
             sync_folder(path.parent)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
 
 
-def _put(temporary: Path, path: Path) -> None:
-    """Give a folder its name, which must be free."""
+def _put(temporary: Path, path: Path, *, replace: bool) -> None:
+    """Give a folder its name, which must be free unless what has it is to be replaced."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}.before")
+    replaced = replace and path.exists()
+    if replaced:
+        os.replace(path, aside)
     try:
         os.replace(temporary, path)
     except OSError as error:
+        if replaced:
+            os.replace(aside, path)
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
             raise ConfigError(f"{path}: another process has made it meanwhile; wait for that one or stop it") from None
         raise
+    if replaced:
+        shutil.rmtree(aside, ignore_errors=True)  # what is wanted is in its place
 
 
 def _is_running(pid: str) -> bool:

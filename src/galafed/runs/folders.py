@@ -21,13 +21,19 @@ def load_config(folder: Path) -> Run:
 
 
 def holds_run(folder: Path) -> bool:
-    """Whether a folder with a config.toml was made by a run: other programs have such a file, too."""
-    return any((folder / name).exists() for name in (CHECKPOINTS, METRICS, SUMMARY, DONE))
+    """Whether a folder with a config.toml was made by a run: other programs have such a file, and checkpoints, too."""
+    try:
+        settings = read_toml(folder / CONFIG)
+    except ConfigError:
+        return False
+    made = any((folder / name).exists() for name in (CHECKPOINTS, METRICS, SUMMARY, DONE))
+    return made and {"benchmark", "target", "algorithm"} <= settings.keys()
 
 
 def check_free(folder: Path, config: Run, *, overwrite: bool) -> None:
     """Refuse, before any work, a folder that cannot be written or that holds something else."""
-    if Path.cwd().is_relative_to(folder.resolve()):
+    here, there = Path.cwd(), folder.resolve()
+    if here == there or (overwrite and here.is_relative_to(there)):
         raise ConfigError(f"--out {folder}: is the folder you are in, or around it; name a new one")
     if (folder / CONFIG).is_file():
         if overwrite and (folder.is_symlink() or not holds_run(folder)):

@@ -8,9 +8,13 @@ from typing import Any
 
 from galafed.config import read_toml
 from galafed.errors import ConfigError, DataError
+from galafed.runs.folders import CHECKPOINTS
 
 MEND = "restore the file, or remove that line: what it held is measured again, the other lines stay"
 """What to do about a damaged line of a file that is kept for good."""
+
+NEEDED = {"accuracy", "benchmark", "target", "algorithm", "rounds", "seed", "digest"}
+"""What every summary has."""
 
 
 def record(folder: Path) -> dict[str, Any]:
@@ -19,10 +23,7 @@ def record(folder: Path) -> dict[str, Any]:
         raise ConfigError(f"{folder}: holds no run (no config.toml); 'gala ls runs' lists the runs there are")
     if (folder / "done").exists():
         if (summary := summary_of(folder)) is None:
-            raise DataError(
-                f"{folder / 'summary.json'} cannot be read; remove {folder / 'done'} and write it anew with "
-                f"'gala resume {folder}'"
-            )
+            raise DataError(f"{folder / 'summary.json'} cannot be read; {how_to_write_anew(folder)}")
         return {"run": str(folder), "done": True} | summary
     config = read_toml(folder / "config.toml")
     lines = metrics(folder)
@@ -42,7 +43,15 @@ def summary_of(folder: Path) -> dict[str, Any] | None:
         found = json.loads((folder / "summary.json").read_bytes())
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) and isinstance(found.get("accuracy"), dict) else None
+    whole = isinstance(found, dict) and found.keys() >= NEEDED and isinstance(found["accuracy"], dict)
+    return found if whole and "last" in found["accuracy"] else None
+
+
+def how_to_write_anew(folder: Path) -> str:
+    """What to do about a file that a finished run has written last: its newest checkpoint knows what was in it."""
+    if not any((folder / CHECKPOINTS).glob("round-*")):
+        return "restore the file from a copy, for the run has no checkpoint any more"
+    return f"remove {folder / 'done'} and write it anew with 'gala resume {folder}'"
 
 
 def finished(folder: Path) -> dict[str, Any]:

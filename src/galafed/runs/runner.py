@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-import shutil
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -81,12 +80,13 @@ def start(config: Run, folder: Path, observer: Observer | None = None, *, overwr
         model = assembly.algorithm.start(assembly.federation, model)
         sent = sum(transfer.size for transfer in assembly.federation.traffic.transfers)
         first = Checkpoint(rounds_done=0, config_hash=config.hash(), model=model, bytes_before=sent)
-        with new_folder(folder) as temporary:  # the folder appears with its first checkpoint in it
+        with contextlib.ExitStack() as stack:
+            if overwrite and (folder / CONFIG).exists():
+                stack.enter_context(_locked(folder))  # not under the feet of another process
+            # The folder appears with its first checkpoint in it; an old run goes when there is a new one in its place.
+            temporary = stack.enter_context(new_folder(folder, replace=overwrite))
             write_durably(temporary / CONFIG, tomli_w.dumps(config.to_dict()).encode())
             checkpoints.save(temporary, first)
-            if (folder / CONFIG).exists():  # removed only now that a new run is on the disk to take its place
-                with _locked(folder):  # not under the feet of another process
-                    shutil.rmtree(folder)
         with _locked(folder):
             return _rounds(config, folder, assembly, first, observer)
 

@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from galafed.runs.files import explained
 
@@ -18,6 +18,14 @@ Direction = Literal["in", "out"]
 
 ESSENTIAL = {"site", "round", "task", "direction", "bytes", "sha256", "tensors", "numbers"}
 """What every line has."""
+
+
+class Pages(NamedTuple):
+    """What a ledger holds: lines, and the numbers of those that were cut short, as by a kill, or are damaged."""
+
+    lines: list[dict[str, Any]]
+    cut: list[int]
+    damaged: list[int]
 
 
 class Ledger:
@@ -31,25 +39,33 @@ class Ledger:
         text = "".join(json.dumps(dict(line)) + "\n" for line in lines)
         with explained(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
             try:
-                os.write(descriptor, text.encode())
+                size = os.fstat(descriptor).st_size
+                cut = (
+                    size and os.pread(descriptor, 1, size - 1) != b"\n"
+                )  # by a kill: what comes now is a line of its own
+                content = ("\n" * bool(cut) + text).encode()
+                while content:
+                    content = content[os.write(descriptor, content) :]
             finally:
                 os.close(descriptor)
 
-    def lines(self) -> tuple[list[dict[str, Any]], list[int]]:
-        """Every line that can be read, and the numbers of those that cannot; a kill may have cut the last one short."""
-        found, damaged = [], []
-        texts = self.path.read_bytes().splitlines() if self.path.exists() else []
-        for number, text in enumerate(texts, start=1):
+    def read(self) -> Pages:
+        """What the file holds."""
+        pages = Pages([], [], [])
+        for number, text in enumerate(self.path.read_bytes().split(b"\n") if self.path.exists() else (), start=1):
+            if not text:
+                continue
             try:
                 line = dict(json.loads(text))
                 if ESSENTIAL - line.keys():
                     raise ValueError(line)
-                found.append(line)
+                pages.lines.append(line)
             except (ValueError, TypeError):
-                damaged += [number] if number < len(texts) else []
-        return found, damaged
+                cut = text.startswith(b'{"time": ') and not text.endswith(b"}")
+                (pages.cut if cut else pages.damaged).append(number)
+        return pages
 
 
 class Books:
