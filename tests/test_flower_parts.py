@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 import ssl
+import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,14 +20,16 @@ from hypothesis import strategies as st
 pytest.importorskip("flwr", reason="the extra galafed[flower] is not installed")
 
 from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, RecordDict
+from flwr.supercore.run import InvalidRunStatusException, RunNotRunningException
 from flwr.supercore.task_identity import TaskIdentity
 
 from galafed.config import resolve
 from galafed.errors import ConfigError
-from galafed.flower import BUNDLE
+from galafed.flower import BUNDLE, node
 from galafed.flower.connection import try_connection
 from galafed.flower.folder import kit_server, make_federation
 from galafed.flower.grid import GridQuestions
+from galafed.flower.keys import make_node_key
 from galafed.flower.own_run import settings_of
 from galafed.flower.place import place_of
 from galafed.flower.records import SMALL, pack, unpack
@@ -288,3 +293,57 @@ def test_pieces_that_never_come_are_not_waited_for_beyond_the_end_of_a_question(
         answers(["there", "not there"], pull)
     assert 0.3 < time.monotonic() - began < 1.5
     assert answers(["there"], pull) == {"there": b"piece"}, "what is there is fetched even then"
+
+
+ENDED = [RunNotRunningException(), InvalidRunStatusException("ended"), RuntimeError("refused")]
+
+
+@pytest.mark.parametrize("ended", ENDED, ids=repr)
+def test_a_node_outlives_a_run_that_ends_while_its_message_is_fetched(
+    ended: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken, asked = threading.Event(), list[int]()
+
+    def receive() -> None:
+        asked.append(1)
+        if len(asked) == 1:
+            raise ended
+        broken.set()
+
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    assert list(node._messages((None, receive, *6 * [None]), broken)) == []
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize("ended", ENDED, ids=repr)
+def test_a_node_outlives_a_run_that_ends_before_its_answer_is_sent(
+    ended: BaseException, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The second connection stops the test; it is made only by a node that lives on."""
+    replies = list[Any]()
+
+    @contextmanager
+    def connect(*_: Any, **__: Any) -> Iterator[tuple[int, ...]]:
+        if replies:
+            raise KeyboardInterrupt
+        yield (1,)
+
+    def refuse(line: Any, reply: Message) -> None:
+        replies.append(reply)
+        raise ended
+
+    question = Message(pack(b"x"), 2, "train.ask")
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(node, "http_request_response", connect)
+    monkeypatch.setattr(node, "_messages", lambda line, broken: iter([question, question]))
+    monkeypatch.setattr(node, "_sign_off", lambda *_: None)
+    monkeypatch.setattr(node, "_reply", refuse)
+    make_node_key(tmp_path)
+    kit = (tmp_path / "ca.crt", tmp_path / "node.key")
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            node.serve("localhost:1", *kit, lambda: lambda request: request, tmp_path / "note")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(replies) == 2

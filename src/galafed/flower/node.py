@@ -27,6 +27,7 @@ from flwr.proto.fleet_pb2 import DeactivateNodeRequest
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree, iterate_object_tree
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents, push_objects
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+from flwr.supercore.run import InvalidRunStatusException, RunNotRunningException
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.fleet_http_connection import http_request_response
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
@@ -41,6 +42,8 @@ log = logging.getLogger(__name__)
 
 Keys = tuple[ec.EllipticCurvePrivateKey, ec.EllipticCurvePublicKey]
 
+REFUSED = (Exception, RunNotRunningException, InvalidRunStatusException)
+"""What ends one message and not the node; those of Flower that tell of a run which has ended are no `Exception`."""
 BUSY, IDLE = 0.1, 1.0
 """Seconds between two looks for a message: soon after one, and after a long silence. Every look costs the SuperLink."""
 
@@ -67,7 +70,7 @@ def serve(address: str, authority: Path, key: Path, make: Callable[[], Handler],
             for message in _messages(line, broken):
                 try:
                     _reply(line, _answer(message, handle))
-                except Exception:  # its run was stopped, or the SuperLink refused it: the next one may be better
+                except REFUSED:  # its run was stopped, or the SuperLink refused it: the next one may be better
                     log.warning("an answer was not taken", exc_info=True)
         log.warning("the SuperLink broke off; connecting again")
         broken.clear()
@@ -99,7 +102,7 @@ def _messages(line: Any, broken: threading.Event) -> Iterator[Message]:
     while not broken.is_set():
         try:
             message = _received(line)
-        except Exception:  # it was withdrawn while we fetched it
+        except REFUSED:  # it was withdrawn while we fetched it
             log.warning("a message was not had", exc_info=True)
             message = None
         if message is None:
