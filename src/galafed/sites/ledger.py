@@ -42,10 +42,9 @@ class Ledger:
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
             try:
                 size = os.fstat(descriptor).st_size
-                cut = (
-                    size and os.pread(descriptor, 1, size - 1) != b"\n"
-                )  # by a kill: what comes now is a line of its own
-                content = ("\n" * bool(cut) + text).encode()
+                # A kill may have cut the last line short: what comes now is a line of its own.
+                whole = size == 0 or os.pread(descriptor, 1, size - 1) == b"\n"
+                content = text.encode() if whole else b"\n" + text.encode()
                 while content:
                     content = content[os.write(descriptor, content) :]
             finally:
