@@ -860,3 +860,24 @@ def test_the_table_alone_is_written_from_what_was_measured_and_measures_nothing(
     carry_out(tmp_path, table=True, work=tmp_path / "elsewhere")
     assert (tmp_path / "out" / "tiny" / "table.md").read_text() == written
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_what_the_long_sweep_would_choose_is_told_when_all_of_it_is_measured() -> None:
+    study = studies.get("sweep-long")()
+    *_, lowest = study.rows()
+    assert lowest == "lr 0.01, source statistics"
+
+    def kept(row: str, accuracy: float) -> dict[str, list[float]]:
+        sure = 2.0 if row == lowest else 1.0
+        return {"accuracy": [0.1, accuracy], "information": [9.0, sure], "entropy": [0.0, 1 / sure]}
+
+    found = {lowest: 0.95, "lr 0.02, target statistics": 0.97}
+    done = [
+        (cell, summary(found.get(cell.row, 0.9)) | {"kept": kept(cell.row, found.get(cell.row, 0.9))})
+        for cell in study.cells()
+    ]
+    (told,) = study.claims(done)
+    assert f"the most information: *{lowest}*; without labels: the least entropy: *{lowest}*" in told
+    worth = f"Against the centre, mean over targets: *{lowest}* +5.0, *lr 0.02, target statistics* +7.0."
+    assert told.endswith(worth)
+    assert not list(study.claims(done[:-1]))

@@ -8,10 +8,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, ClassVar
 
-from galafed.reproduction.accuracy import AccuracyStudy, Values
+from galafed.reproduction.accuracy import AccuracyStudy, Done, Values, last_rounds
 from galafed.reproduction.editions import FIRST, OF_FIRST, Edition
-from galafed.reproduction.pages import as_json, grid, listed, page, write_files
-from galafed.studies.base import Cell, studies
+from galafed.reproduction.pages import as_json, grid, listed, page, signed, write_files
+from galafed.studies.base import studies
 
 CENTRE = "lr 0.01, IGD 1, target statistics"
 ROUNDS = 20
@@ -29,7 +29,7 @@ class Sweep(AccuracyStudy):
 
     seeds: ClassVar[Mapping[str, int]] = {}
 
-    def write(self, folder: Path, done: Sequence[tuple[Cell, Mapping[str, Any]]], *, command: str) -> Sequence[Path]:
+    def write(self, folder: Path, done: Done, *, command: str) -> Sequence[Path]:
         """The table, and what each judge would choose."""
         files = super().write(folder, done, command=command)
         found = judged(done)
@@ -66,7 +66,7 @@ class DigitSweep(Sweep):
         return {target: {**place, "target": target} for target in ("mnistm", "svhn")}
 
 
-def judged(done: Sequence[tuple[Cell, Mapping[str, Any]]]) -> dict[str, Any]:
+def judged(done: Done) -> dict[str, Any]:
     """Each judge's mean over targets in the last round, by setting, and the setting it prefers."""
     columns = {cell.column for cell, _ in done}
     values: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -80,6 +80,17 @@ def judged(done: Sequence[tuple[Cell, Mapping[str, Any]]]) -> dict[str, Any]:
     }
     best = {judge: max(rows, key=lambda row: JUDGES[judge][1] * rows[row]) for judge, rows in means.items() if rows}
     return {"means": means, "chosen": best}
+
+
+def choices(done: Done, rows: Sequence[str], targets: Sequence[str], centre: str) -> str:
+    """What each judge would choose of some rows, and what that is worth; nothing where one was not measured."""
+    last = last_rounds(done)
+    if not all((row, target) in last for row in {*rows, centre} for target in targets):
+        return ""
+    chosen = judged([(cell, summary) for cell, summary in done if cell.row in rows])["chosen"]
+    told = "; ".join(f"{JUDGES[judge][0]}: *{row}*" for judge, row in chosen.items())
+    worth = {f"*{row}*": fmean(last[row, t] - last[centre, t] for t in targets) for row in chosen.values()}
+    return f"{told}. Against the centre, mean over targets: {signed(worth)}."
 
 
 def _words(found: Mapping[str, Any], settings: Sequence[str]) -> str:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from statistics import fmean
 from typing import ClassVar
 
-from galafed.reproduction.accuracy import Done, Values, last_rounds
+from galafed.reproduction.accuracy import Done, Values
 from galafed.reproduction.collapse import collapses
 from galafed.reproduction.editions import Edition, of_edition
-from galafed.reproduction.pages import signed
 from galafed.studies.base import studies
-from galafed.studies.sweep import JUDGES, ROUNDS, Sweep, judged
+from galafed.studies.sweep import ROUNDS, Sweep, choices
 
 CENTRE = "lr 0.04, IGD 1"
 TWICE = "softmax twice, lr 0.16"
@@ -55,13 +53,9 @@ class SecondSweep(Sweep):
 
     def claims(self, done: Done) -> Iterable[str]:
         """What each judge would choose, among rows of one loss and among all, and what that is worth."""
-        last = last_rounds(done)
-        if all((row, target) in last for row in SETTINGS for target in TARGETS):
-            for words, rows in (("rows of one softmax", ONCE), ("all rows", SETTINGS)):
-                chosen = judged([(cell, summary) for cell, summary in done if cell.row in rows])["chosen"]
-                told = "; ".join(f"{JUDGES[judge][0]}: *{row}*" for judge, row in chosen.items())
-                worth = {f"*{r}*": fmean(last[r, t] - last[CENTRE, t] for t in TARGETS) for r in chosen.values()}
-                yield f"Ours: of {words}, {told}. Against the centre, mean over targets: {signed(worth)}."
+        for words, rows in (("rows of one softmax", ONCE), ("all rows", list(SETTINGS))):
+            if told := choices(done, rows, TARGETS, CENTRE):
+                yield f"Ours: of {words}, {told}"
         yield from collapses(done)
 
     def rows(self) -> Mapping[str, Values]:
