@@ -41,7 +41,7 @@ def said(study: str, row: str, *sentences: str) -> None:
 def told_of(study: str, row: str) -> str:
     """What the page of a study says of a row in its verdict: its line, and those below it that belong to it."""
     lines = (RESULTS / study / "table.md").read_text(encoding="utf-8").splitlines()
-    (first,) = [number for number, line in enumerate(lines) if line.startswith(f"- **{row}** ")]
+    (first,) = [number for number, line in enumerate(lines) if line.startswith(f"- **{row}**:")]
     return "\n".join([lines[first], *takewhile(lambda line: line.startswith("    - "), lines[first + 1 :])])
 
 

@@ -296,12 +296,13 @@ def test_cells_stand_beside_the_papers_and_the_verdict_names_who_is_off(tmp_path
     text = (tmp_path / "table.md").read_text()
     assert "| GALA | 95.0* (93.0) | 90.0 (90.6) | **92.5*** (91.8) |" in text
     assert "To know of targets and sources: a (regenerated)." in text
-    assert "- **GALA** reproduced within 1 point: b; above: a (+2.0). Another network." in text
+    assert "|  | a | b | mean |\n| --- | --- | --- | --- |\n| GALA | +2.0* ▲ | -0.6 ✓ | +0.7 |" in text
+    assert "\n## Why\n\n- **GALA**: Another network.\n" in text
     records = json.loads((tmp_path / "table.json").read_text())
     assert [(r["paper"], r["stand_in"]) for r in records if r["selection"] == "last"] == [(93.0, True), (90.6, False)]
 
 
-def test_the_verdict_tells_whether_a_row_that_fell_short_was_still_moving(tmp_path: Path) -> None:
+def test_cells_that_fall_short_tell_whether_they_were_still_moving(tmp_path: Path) -> None:
     def run(*accuracy: float) -> dict[str, Any]:
         return summary(accuracy[-1]) | {"kept": {"accuracy": accuracy}}
 
@@ -310,9 +311,24 @@ def test_the_verdict_tells_whether_a_row_that_fell_short_was_still_moving(tmp_pa
     paper = {"KD3A": {"a": 100.0, "b": 90.0, "c": 90.0}}
     made = {"command": "c", "commit": "abc"}
     write_table(tmp_path, done, title="t", about="", made=made, lower_bound={}, paper=paper)
-    quarter = "in the last quarter of the rounds"
-    told = f"below: a (-2.5; rose by 25.0 {quarter}), b (-40.0; fell by 40.0 {quarter}), c (-10.0)."
-    assert told in (tmp_path / "table.md").read_text()
+    text = (tmp_path / "table.md").read_text()
+    assert "| KD3A | -2.5 ▼ | -40.0 ▼ | -10.0 ▼ | -17.5 |" in text
+    told = {"a": "97.5 | 100.0 | +25.0", "b": "50.0 | 90.0 | -40.0", "c": "80.0 | 90.0 | +0.0"}
+    assert "\n".join(f"| KD3A, {column} | {numbers} | - | - |" for column, numbers in told.items()) in text
+
+
+def test_a_row_that_the_paper_has_in_some_columns_has_no_mean_and_reasons_by_part_stand_below_it(
+    tmp_path: Path,
+) -> None:
+    done = [("GALA", "a", summary(0.95)), ("GALA", "b", summary(0.90)), ("ours", "a", summary(0.9))]
+    made = {"command": "c", "commit": "abc"}
+    reasons = {"GALA": {"a": "Luck.", "b": "No luck."}, "ours": "is not in the paper"}
+    paper = {"GALA": {"a": 95.04}}
+    write_table(tmp_path, done, title="t", about="", made=made, lower_bound={}, paper=paper, reasons=reasons)
+    text = (tmp_path / "table.md").read_text()
+    assert "| --- | --- | --- | --- |\n| GALA | +0.0 ✓ | - | - |\n\n## Why" in text  # a zero has no minus
+    assert "\n## Why\n\n- **GALA**:\n    - *a*: Luck.\n    - *b*: No luck.\n" in text
+    assert "is not in the paper" not in text
 
 
 def test_the_verdict_tells_on_which_targets_gala_is_ahead_of_fact(tmp_path: Path) -> None:
@@ -321,11 +337,10 @@ def test_the_verdict_tells_on_which_targets_gala_is_ahead_of_fact(tmp_path: Path
     made = {"command": "c", "commit": "abc"}
     paper = {"GALA": {"a": 85.0}, "FACT": {"a": 84.0}}
     write_table(tmp_path, done, title="t", about="", made=made, lower_bound={}, paper=paper)
-    told = "ahead by more than a point on a (+5.0, paper +1.0); within a point on b (+0.0). On average +2.5, +1.0 in"
-    assert (
-        f"- **GALA against FACT** {told} the paper. Seeds: 1 or 2 of GALA and 1 of FACT."
-        in (tmp_path / "table.md").read_text()
-    )
+    told = "ahead by more than a point on 1 of 2, behind by more on 0. Seeds: 1 or 2 of GALA and 1 of FACT."
+    leads = "| GALA - FACT | a | b | mean |\n| --- | --- | --- | --- |\n| here | +5.0 | +0.0 | +2.5 |"
+    both = f"**GALA against FACT**: {told}\n\n{leads}\n| paper | +1.0 | - | - |\n"
+    assert both in (tmp_path / "table.md").read_text()
     write_table(tmp_path, done[:3:2], title="t", about="", made=made, lower_bound={}, paper=paper)
     assert "against" not in (tmp_path / "table.md").read_text()
 
@@ -335,7 +350,7 @@ def test_a_gap_is_judged_as_it_is_shown(tmp_path: Path) -> None:
     paper = {"GALA": {"a": 63.4, "b": 63.5, "c": 63.5}}
     made = {"command": "c", "commit": "abc"}
     write_table(tmp_path, done, title="t", about="", made=made, lower_bound={}, paper=paper)
-    assert "- **GALA** reproduced within 1 point: a, b; above: c (+1.1)." in (tmp_path / "table.md").read_text()
+    assert "| GALA | +1.0 ✓ | +1.0 ✓ | +1.1 ▲ | +1.0 |" in (tmp_path / "table.md").read_text()
 
 
 def test_an_oracle_that_is_no_bound_is_not_told_as_one(tmp_path: Path) -> None:
@@ -344,7 +359,8 @@ def test_an_oracle_that_is_no_bound_is_not_told_as_one(tmp_path: Path) -> None:
     made = {"command": "c", "commit": "abc"}
     for bounded in (True, False):
         write_table(tmp_path, done, title="t", about="", made=made, lower_bound={}, paper=paper, bounded=bounded)
-        assert ("oracle 90.0 here" in (tmp_path / "table.md").read_text()) == bounded
+        told = "90.0 | 90.0" if bounded else "- | -"
+        assert f"| GALA, a | 50.0 | 70.0 | - | {told} |" in (tmp_path / "table.md").read_text()
         assert ("against the oracle" in (tmp_path / "table.md").read_text()) == bounded
 
 
@@ -367,7 +383,7 @@ def test_variants_are_told_against_the_row_they_are_variants_of_and_a_mean_of_so
     made = {"command": "c", "commit": "abc"}
     write_table(tmp_path, done, title="t", about="", made=made, lower_bound={}, reference="whole")
     text = (tmp_path / "table.md").read_text()
-    assert "- **without**: a -5.0, b +2.0\n- **half**: a -40.0\n" in text
+    assert "|  | a | b |\n| --- | --- | --- |\n| without | -5.0 | +2.0 |\n| half | -40.0 | - |\n" in text
     assert "| whole | 90.0 | 80.0 | **85.0** |" in text
     assert "| half | 50.0 | - | **50.0** of 1 |" in text
 

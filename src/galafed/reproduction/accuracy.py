@@ -10,7 +10,8 @@ from statistics import fmean
 from typing import Any, ClassVar
 
 from galafed.config import resolve
-from galafed.report.accuracy_table import Why, write_table
+from galafed.report.accuracy_table import write_table
+from galafed.report.verdict import Why
 from galafed.reproduction.history import history_of
 from galafed.reproduction.pages import write_files
 from galafed.reproduction.published import Table

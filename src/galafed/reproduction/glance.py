@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from galafed.report.verdict import CLOSE
 from galafed.reproduction.figure import picture
 from galafed.reproduction.pages import grid, table_of
 from galafed.reproduction.published import TABLES
@@ -14,8 +15,6 @@ from galafed.reproduction.published import TABLES
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-CLOSE = 1.0
-"""Points below the paper's figure that are called reproduced, as in the verdicts."""
 HEADER = (
     "last round, %",
     "GALA (paper)",

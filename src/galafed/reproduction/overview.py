@@ -15,7 +15,7 @@ from galafed.reproduction.published import CONTENTS
 from galafed.studies.base import Study, progress, studies
 
 FILE = "README.md"
-VERDICT = "## Verdict"
+VERDICT, REASONS = "## Verdict", "## Why"
 
 
 def write_overview(out: Path) -> Path:
@@ -73,8 +73,16 @@ def _study(folder: Path, row: Mapping[str, Any]) -> Iterator[str]:
     if table.is_file():
         yield _headline(table_of(table), _planned(row["name"]))
     yield verdict(folder / "table.md")
+    yield _where_reasons_are(folder)
     for picture in sorted(folder.glob("*.png")):
         yield f"![{row['title']}]({folder.name}/{picture.name})"
+
+
+def _where_reasons_are(folder: Path) -> str:
+    """A link to what a study's page says of reasons; nothing where it says nothing."""
+    page = folder / "table.md"
+    told = page.is_file() and f"\n{REASONS}\n" in text_of(page)
+    return f"Why we think so: [reasons]({folder.name}/table.md#why)." if told else ""
 
 
 def _editions(names: Iterable[str]) -> list[Edition]:

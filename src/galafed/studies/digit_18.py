@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any, ClassVar
 
 from galafed.digits.domains import base_of
-from galafed.report.accuracy_table import Why
+from galafed.report.verdict import Why
 from galafed.reproduction import published
 from galafed.reproduction.accuracy import SYSTEMS, AccuracyStudy, Done, Values
 from galafed.reproduction.editions import FIRST, REDRAWN, Edition, of_edition

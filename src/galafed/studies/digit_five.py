@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from galafed.benchmarks.base import benchmarks
-from galafed.report.accuracy_table import Why
+from galafed.report.verdict import Why
 from galafed.reproduction import published
 from galafed.reproduction.accuracy import ADAPTED, SYSTEMS, AccuracyStudy, Values
 from galafed.reproduction.editions import Edition, of_edition

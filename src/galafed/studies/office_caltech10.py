@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import ClassVar
 
 from galafed.benchmarks.base import benchmarks
-from galafed.report.accuracy_table import Why
+from galafed.report.verdict import Why
 from galafed.reproduction import published
 from galafed.reproduction.accuracy import (
     ADAPTED,
