@@ -83,7 +83,8 @@ def test_the_study_of_the_how_to_is_run_as_a_plug_in(installed: Path, tmp_path: 
     assert done.returncode == 0, done.stderr
     table = (tmp_path / "my-results" / "consensus-on-mini" / "table.md").read_text(encoding="utf-8")
     assert "2 rounds, 2 seeds a cell" in table
-    assert re.search(r"- \*\*consensus\*\*: dark [+-]\d+\.\d, faint [+-]\d+\.\d", table)
+    assert re.search(r"\| dark \| faint \|\n.*\n\| consensus \| [+-]\d+\.\d \| [+-]\d+\.\d \|", table)
+    assert (tmp_path / "my-results" / "consensus-on-mini" / "consensus-on-mini.png").read_bytes().startswith(b"\x89PNG")
 
 
 def distribution(place: Path, points: str, *, group: str = "galafed.algorithms") -> None:

@@ -22,7 +22,7 @@ from galafed.errors import ConfigError, DataError, GalafedError
 from galafed.registry import unknown
 from galafed.report.accuracy_table import write_table
 from galafed.report.tables import checked_table
-from galafed.reproduction import checking, figure, published, together
+from galafed.reproduction import checking, figure, published, standings, together
 from galafed.reproduction.figure import FigureStudy
 from galafed.reproduction.history import history_of
 from galafed.runs import archive, sharing
@@ -386,6 +386,56 @@ def test_variants_are_told_against_the_row_they_are_variants_of_and_a_mean_of_so
     assert "|  | a | b |\n| --- | --- | --- |\n| without | -5.0 | +2.0 |\n| half | -40.0 | - |\n" in text
     assert "| whole | 90.0 | 80.0 | **85.0** |" in text
     assert "| half | 50.0 | - | **50.0** of 1 |" in text
+
+
+def test_the_picture_of_a_table_has_a_dot_for_each_cell_coloured_by_its_verdict() -> None:
+    def cell(mean: float, paper: float | None, **more: Any) -> dict[str, Any]:
+        return {"mean": mean, "std": 0.0, "paper": paper, "stand_in": False} | more
+
+    rows = ["oracle", "below", "close", "above", "ours alone", "not there"]
+    cells = {
+        "oracle": cell(99.0, None),
+        "below": cell(90.0, 92.0, std=1.5),
+        "close": cell(93.0, 92.0),
+        "above": cell(93.1, 92.0, stand_in=True),
+        "ours alone": cell(50.0, None),
+    }
+    axes = Figure().add_subplot()
+    axes.set_title("a")
+    standings._draw(axes, rows, cells, named=True)
+    assert [label.get_text() for label in axes.get_yticklabels()] == rows
+    assert axes.get_title() == "a*"
+    filled = {
+        line.get_ydata()[0]: (line.get_xdata()[0], line.get_color())
+        for line in axes.lines
+        if line.get_marker() == "o" and line.get_markerfacecolor() != "white"
+    }
+    assert filled == {0: (99.0, "0.3"), 1: (90.0, "C3"), 2: (93.0, "C2"), 3: (93.1, "C0"), 4: (50.0, "0.3")}
+    hollow = {line.get_ydata()[0] for line in axes.lines if line.get_markerfacecolor() == "white"}
+    assert hollow == {1, 2, 3}
+    assert [line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == "--"] == [99.0]
+    (spread,) = axes.collections[0].get_segments()
+    assert spread[:, 0].tolist() == [88.5, 91.5]
+
+
+def test_the_picture_of_a_table_has_a_mean_of_whole_rows_alone() -> None:
+    whole = {"mean": 90.0, "paper": 91.0, "stand_in": False}
+    assert standings._mean([whole, None]) is None
+    mean = standings._mean([whole, whole | {"mean": 80.0, "stand_in": True}])
+    assert mean == {"mean": 85.0, "std": 0.0, "paper": 91.0, "stand_in": True}
+    assert (standings._mean([whole, whole | {"paper": None}]) or {})["paper"] is None
+
+
+@pytest.mark.parametrize("name", ["digit-five", "office-caltech10", "digit-18"])
+def test_a_table_of_the_paper_comes_with_its_picture(name: str, tmp_path: Path) -> None:
+    study = studies.get(name)()
+    first = study.cells()[0]
+    files = study.write(tmp_path / name, [(first, summary(0.6))], command="c")  # all other columns are not measured
+    assert f"![{study.title}]({name}.png)" in (tmp_path / name / "table.md").read_text()
+    (path,) = [path for path in files if path.suffix == ".png"]
+    with Image.open(path) as picture:
+        assert picture.width > 400
+        assert len(picture.convert("RGB").getcolors(maxcolors=1 << 20) or ()) > 20
 
 
 def test_the_printed_averages_that_are_wrong_come_out_right() -> None:

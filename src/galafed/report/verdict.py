@@ -33,7 +33,7 @@ def against_the_paper(records: Sequence[Record], *, bounded: bool) -> list[str]:
     rows = []
     for row in dict.fromkeys(record["row"] for record in published):
         cells = {record["column"]: record for record in published if record["row"] == row}
-        gaps = [_judged(cells[column]) if column in cells else "-" for column in columns]
+        gaps = [_told(cells[column]) if column in cells else "-" for column in columns]
         mean = fmean(cell["mean"] - cell["paper"] for cell in cells.values())
         rows.append([row, *gaps, _points(mean) if len(cells) == len(columns) else "-"])
     legend = (
@@ -84,10 +84,14 @@ def _gap(record: Record) -> float:
     return points
 
 
-def _judged(record: Record) -> str:
+def judged(record: Record) -> str:
+    """Within a point of the paper's figure, above it, or below."""
     gap = _gap(record)
-    mark = "✓" if abs(gap) <= CLOSE else "▲" if gap > 0 else "▼"
-    return f"{_points(gap)}{'*' if record['stand_in'] else ''} {mark}"
+    return "✓" if abs(gap) <= CLOSE else "▲" if gap > 0 else "▼"
+
+
+def _told(record: Record) -> str:
+    return f"{_points(_gap(record))}{'*' if record['stand_in'] else ''} {judged(record)}"
 
 
 def _points(change: float) -> str:

@@ -10,11 +10,12 @@ from statistics import fmean
 from typing import Any, ClassVar
 
 from galafed.config import resolve
-from galafed.report.accuracy_table import write_table
+from galafed.report.accuracy_table import cell_records, write_table
 from galafed.report.verdict import Why
 from galafed.reproduction.history import history_of
 from galafed.reproduction.pages import write_files
 from galafed.reproduction.published import Table
+from galafed.reproduction.standings import standings
 from galafed.runs import archive
 from galafed.studies.base import Cell, Study, commit
 
@@ -106,8 +107,9 @@ class AccuracyStudy(Study):
         return ()
 
     def pictures(self, done: Done) -> Mapping[str, bytes]:
-        """Pictures beside the table, by name."""
-        return {}
+        """Pictures beside the table, by name: the table itself as one, unless a study has a better one."""
+        records = cell_records([(cell.row, cell.column, summary) for cell, summary in done], self.published)
+        return {f"{self.name}.png": standings(self.title, records, list(self.columns()))}
 
     def write(self, folder: Path, done: Done, *, command: str) -> Sequence[Path]:
         """The table with the paper's figures, the verdict and pictures."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from galafed.reproduction.accuracy import AccuracyStudy, Done
 from galafed.reproduction.editions import Edition
 from galafed.reproduction.pages import as_json, listed, machines, page, write_files
+from galafed.reproduction.panels import picture
 from galafed.studies.base import Cell, Study, commit
 
 if TYPE_CHECKING:
@@ -88,25 +88,3 @@ class FigureStudy(Study):
             "table.md": text,
         }
         return write_files(folder, content)
-
-
-def picture(title: str, panels: Sequence[str], draw: Callable[[Axes, str], None]) -> bytes:
-    """A PNG of panels, each drawn by `draw` and headed by its name."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    across = min(len(panels), 3)
-    down = -(-len(panels) // across)
-    figure = Figure(figsize=(4.2 * across, 3.2 * down), layout="constrained")
-    FigureCanvasAgg(figure)
-    places = figure.subplots(down, across, squeeze=False).flatten()
-    for axes, panel in zip(places, panels, strict=False):
-        axes.set_title(panel, fontsize=9)
-        axes.grid(alpha=0.3)
-        draw(axes, panel)
-    for axes in places[len(panels) :]:
-        axes.set_axis_off()
-    figure.suptitle(title, fontsize=10)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, dpi=110, format="png")
-    return buffer.getvalue()

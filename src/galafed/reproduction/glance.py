@@ -8,8 +8,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from galafed.report.verdict import CLOSE
-from galafed.reproduction.figure import picture
 from galafed.reproduction.pages import grid, table_of
+from galafed.reproduction.panels import picture
 from galafed.reproduction.published import TABLES
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from galafed.reproduction.accuracy import AccuracyStudy, Done, Values, last_roun
 from galafed.reproduction.collapse import collapses
 from galafed.reproduction.curves import draw_curves
 from galafed.reproduction.editions import FIRST, OF_FIRST, Edition
-from galafed.reproduction.figure import picture
 from galafed.reproduction.history import late_rise
+from galafed.reproduction.panels import picture
 from galafed.studies.base import studies
 
 if TYPE_CHECKING:

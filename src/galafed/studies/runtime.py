@@ -9,9 +9,9 @@ from statistics import median, median_low, pstdev
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from galafed.bounds import at_least
-from galafed.reproduction.figure import picture
 from galafed.reproduction.measurement import Measurement, Record, Unit
 from galafed.reproduction.pages import as_json, grid, listed, machines, page, table_cell, write_files
+from galafed.reproduction.panels import picture
 from galafed.reproduction.published import SECONDS_PER_ROUND
 from galafed.studies.base import studies
 

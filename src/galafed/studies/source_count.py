@@ -14,8 +14,8 @@ from galafed.digits.domains import DIGIT_FIVE, EIGHTEEN
 from galafed.errors import ConfigError
 from galafed.reproduction.accuracy import SYSTEMS, AccuracyStudy, Done, Values, last_rounds
 from galafed.reproduction.editions import FIRST, OF_FIRST, Edition
-from galafed.reproduction.figure import picture
 from galafed.reproduction.pages import signed
+from galafed.reproduction.panels import picture
 from galafed.reproduction.steadiness import curves_of, moves_of
 from galafed.runs import archive
 from galafed.studies.base import Cell, studies

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 from galafed.reproduction.accuracy import AccuracyStudy, Done, Means, Values, last_rounds
 from galafed.reproduction.collapse import collapses
 from galafed.reproduction.editions import FIRST, OF_FIRST, Edition
-from galafed.reproduction.figure import picture
 from galafed.reproduction.history import accuracies
 from galafed.reproduction.pages import signed
+from galafed.reproduction.panels import picture
 from galafed.studies.base import studies
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from galafed.bounds import at_least, between
 from galafed.config import resolve
-from galafed.reproduction.figure import picture
 from galafed.reproduction.measurement import Measurement, Record, Unit, archived
 from galafed.reproduction.pages import as_json, grid, listed, machines, page, table_cell, write_files
+from galafed.reproduction.panels import picture
 from galafed.runs.seeding import generator
 from galafed.studies.base import studies
 
