@@ -15,6 +15,7 @@ from typing import Any
 import numpy
 import pytest
 import torch
+from matplotlib.figure import Figure
 from PIL import Image
 
 from galafed import __version__
@@ -29,7 +30,7 @@ from galafed.reproduction.editions import FIRST
 from galafed.reproduction.measurement import FILE, Measurement, Record, Unit, archived
 from galafed.reproduction.timing import TimedRounds, disputed, drawn_votes, timed_run
 from galafed.runs import archive
-from galafed.studies import base, similarity
+from galafed.studies import base, similarity, traffic
 from galafed.studies.base import studies
 from galafed.trained.loading import load
 
@@ -190,6 +191,8 @@ def test_counted_bytes_stand_beside_the_papers_and_a_difference_is_named(tmp_pat
     study.write(tmp_path, done, command="c")
     text = (tmp_path / "table.md").read_text()
     assert "206.80 (207) | 1239.60 (1240) | 205.60 (205)" in text
+    assert "](traffic.png)" in text
+    assert (tmp_path / "traffic.png").read_bytes().startswith(b"\x89PNG")
     assert "**GALA**: 3 of 3 figures within 1 %." in text
     assert "**FACT**: 2 of 3 figures within 1 %; different: 10 sources: source (+51 %)" in text
     records = json.loads((tmp_path / "table.json").read_text())
@@ -197,6 +200,22 @@ def test_counted_bytes_stand_beside_the_papers_and_a_difference_is_named(tmp_pat
         "row": "GALA", "column": "5 sources: source", "mean": 206.8, "std": 0.0, "seeds": 1, "rounds": 3,
         "selection": "median round", "paper": 207, "stand_in": False, "unit": "MB", "everything": 207.8,
     }  # fmt: skip
+
+
+def test_the_picture_of_bytes_has_a_bar_for_each_count_and_a_line_for_each_figure_of_the_paper() -> None:
+    records = [
+        {"row": "GALA", "column": "5 sources: source", "mean": 206.8, "paper": 207},
+        {"row": "GALA", "column": "10 sources: source", "mean": 1.0, "paper": 1},
+        {"row": "KD3A", "column": "5 sources: server", "mean": 1135.9, "paper": None},
+    ]
+    axes = Figure().add_subplot()
+    traffic._draw(axes, "5 sources", records)
+    assert [(round(bar.get_x() + bar.get_width() / 2, 1), bar.get_height()) for bar in axes.patches] == [
+        (-0.2, 206.8),
+        (1.2, 1135.9),
+    ]
+    (line,) = axes.collections
+    assert line.get_segments()[0][:, 1].tolist() == [207, 207]
 
 
 def test_the_committed_communication_table_is_that_of_its_runs(tmp_path: Path) -> None:

@@ -41,6 +41,10 @@ def test_all_domains_are_shown_where_nothing_is_published(digits: None, tmp_path
     assert "the first training image of each class, 32 pixels a side" in text
     assert "| syn | regenerated |" in text
     assert "| tmnist | - | files of its own | 20 / 20 | 22400 / 7500 |" in text
+    assert "- *18 domains*: 18 here. The paper's lists name 19, of which ardisxs is left out ([why]" in text
+    assert "- *tmnist has 22400 and 7500 images*: 20 and 20 here." in text
+    assert "- *ardis2 has 6600 and 1000 images*: 20 and 20 here, a stand-in." in text
+    assert "- Not the paper's images: syn, ardis2, synm." in text
 
 
 def test_only_images_of_our_own_or_with_a_licence_are_published(digits: None, tmp_path: Path) -> None:

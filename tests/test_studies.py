@@ -928,7 +928,7 @@ def test_the_table_alone_is_written_from_what_was_measured_and_measures_nothing(
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_what_the_long_sweep_would_choose_is_told_when_all_of_it_is_measured() -> None:
+def test_what_a_sweep_would_choose_is_told_of_what_was_measured_on_every_target() -> None:
     study = studies.get("sweep-long")()
     *_, lowest = study.rows()
     assert lowest == "lr 0.01, source statistics"
@@ -945,5 +945,9 @@ def test_what_the_long_sweep_would_choose_is_told_when_all_of_it_is_measured() -
     (told,) = study.claims(done)
     assert f"the most information: *{lowest}*; without labels: the least entropy: *{lowest}*" in told
     worth = f"Against the centre, mean over targets: *{lowest}* +5.0, *lr 0.02, target statistics* +7.0."
+    assert told.startswith("Ours: of all 6 settings that were measured on every target, without labels: the most")
     assert told.endswith(worth)
-    assert not list(study.claims(done[:-1]))
+    (without,) = study.claims(done[:-1])  # the last one lacks a target now, and is not judged
+    assert without.startswith("Ours: of the 5 of 6 settings that were measured on every target, ")
+    assert lowest not in without
+    assert not list(study.claims([(cell, found) for cell, found in done if cell.row == lowest]))

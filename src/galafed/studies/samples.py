@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from galafed.benchmarks.base import Benchmark, benchmarks
-from galafed.digits.domains import DERIVED, base_of
-from galafed.reproduction.pages import as_json, grid, page, table_cell, write_files
+from galafed.digits.domains import DERIVED, EIGHTEEN, NINETEEN, base_of
+from galafed.reproduction.pages import as_json, grid, listed, page, table_cell, write_files
 from galafed.studies.base import Desk, Reproducible, commit, studies
 
 PAPER = {"ardis": (6600, 1000), "ardis2": (6600, 1000), "tmnist": (22400, 7500)}
@@ -89,6 +89,8 @@ class SamplesStudy(Reproducible):
             "![Samples](samples.png)",
             left_out,
             grid(["domain", "note", "made from", "train / test", "paper's train / test"], counts),
+            "## Verdict",
+            listed(_verdicts(records)),
         )
 
 
@@ -112,6 +114,23 @@ def _found(name: str, note: str, train: int, test: int, *, shown: bool) -> dict[
         "paper": {"train": paper[0], "test": paper[1]} if paper else None,
         "shown": shown,
     }
+
+
+def _verdicts(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What of the paper's figure is here: the domains, their numbers of images, and which are not its own."""
+    names = [found["domain"] for found in records]
+    if set(EIGHTEEN) <= set(names):
+        left_out = [name for name in NINETEEN if name not in names]
+        told = f", of which {', '.join(left_out)} is left out ([why](../../docs/benchmarks.md))" if left_out else ""
+        yield f"*18 domains*: {len(names)} here. The paper's lists name 19{told}."
+    for found in records:
+        if paper := found["paper"]:
+            same = paper == {"train": found["train"], "test": found["test"]}
+            note = f", a {found['note']}" if found["note"] else ""
+            verdict = "as many" if same else f"{found['train']} and {found['test']} here{note}"
+            yield f"*{found['domain']} has {paper['train']} and {paper['test']} images*: {verdict}."
+    if others := [found["domain"] for found in records if found["stand_in"]]:
+        yield f"Not the paper's images: {', '.join(others)}."
 
 
 def _counted(found: Mapping[str, Any]) -> list[dict[str, Any]]:

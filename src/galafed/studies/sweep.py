@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any, ClassVar
 
 from galafed.reproduction.accuracy import AccuracyStudy, Done, Values, last_rounds
+from galafed.reproduction.collapse import collapses
 from galafed.reproduction.editions import FIRST, OF_FIRST, Edition
 from galafed.reproduction.pages import as_json, grid, listed, page, signed, write_files
 from galafed.studies.base import studies
@@ -29,6 +30,15 @@ class Sweep(AccuracyStudy):
 
     seeds: ClassVar[Mapping[str, int]] = {}
 
+    def claims(self, done: Done) -> Iterable[str]:
+        """What each judge would choose of the settings that were measured on every target, and what that is worth."""
+        measured, rows = {(cell.row, cell.column) for cell, _ in done}, list(self.rows())
+        whole = [row for row in rows if all((row, column) in measured for column in self.columns())]
+        if told := choices(done, whole, list(self.columns()), self.reference):
+            all_of = f"all {len(rows)}" if len(whole) == len(rows) else f"the {len(whole)} of {len(rows)}"
+            yield f"Ours: of {all_of} settings that were measured on every target, {told}"
+        yield from collapses(done)
+
     def write(self, folder: Path, done: Done, *, command: str) -> Sequence[Path]:
         """The table, and what each judge would choose."""
         files = super().write(folder, done, command=command)
@@ -46,6 +56,8 @@ class DigitSweep(Sweep):
         f"The centre is {CENTRE}; every other row changes what it names. The paper gives no learning rate, and its "
         "formula and FACT's code differ by a factor of 68 in the strength of the discrepancy."
     )
+
+    reference: ClassVar[str] = CENTRE
 
     def of_data(self) -> Edition:
         return OF_FIRST
@@ -83,9 +95,9 @@ def judged(done: Done) -> dict[str, Any]:
 
 
 def choices(done: Done, rows: Sequence[str], targets: Sequence[str], centre: str) -> str:
-    """What each judge would choose of some rows, and what that is worth; nothing where one was not measured."""
+    """What each judge would choose of some rows, and what that is worth; nothing without a choice, or with a gap."""
     last = last_rounds(done)
-    if not all((row, target) in last for row in {*rows, centre} for target in targets):
+    if len(rows) < 2 or not all((row, target) in last for row in {*rows, centre} for target in targets):
         return ""
     chosen = judged([(cell, summary) for cell, summary in done if cell.row in rows])["chosen"]
     told = "; ".join(f"{JUDGES[judge][0]}: *{row}*" for judge, row in chosen.items())

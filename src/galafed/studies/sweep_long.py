@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import product
 from typing import ClassVar
 
-from galafed.reproduction.accuracy import Done, Values
-from galafed.reproduction.collapse import collapses
+from galafed.reproduction.accuracy import Values
 from galafed.reproduction.editions import Edition, of_edition
 from galafed.studies.base import studies
-from galafed.studies.sweep import Sweep, choices
+from galafed.studies.sweep import Sweep
 from galafed.studies.sweep_second import TARGETS
 
 RATES = (0.04, 0.02, 0.01)
@@ -40,12 +39,6 @@ class LongSweep(Sweep):
 
     def of_data(self) -> Edition:
         return of_edition({})
-
-    def claims(self, done: Done) -> Iterable[str]:
-        """What each judge would choose, and what that is worth."""
-        if told := choices(done, list(self.rows()), TARGETS, CENTRE):
-            yield f"Ours: {told}"
-        yield from collapses(done)
 
     def rows(self) -> Mapping[str, Values]:
         return {

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from galafed.config import resolve
 from galafed.reproduction.pages import as_json, grid, listed, machines, page, table_cell, write_files
+from galafed.reproduction.panels import picture
 from galafed.reproduction.published import MEGABYTES_PER_ROUND
 from galafed.studies.base import Cell, Study, commit, studies
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 SYSTEMS = {"FACT": "fact", "GALA": "gala", "KD3A": "kd3a"}
 COUNTS = (5, 10)
@@ -52,8 +56,17 @@ class TrafficStudy(Study):
             "The paper's table leaves out the class centroids and the statistics of heads that the target sends; "
             "`everything` in table.json counts them too. Testing the model, which is no part of a method, stands apart."
         )
-        text = page(self.title, intro, _table(records), apart, "## Verdict", listed(_verdicts(records)))
-        return write_files(folder, {"table.json": as_json(records), "table.md": text})
+        drawn = picture(self.title, [f"{count} sources" for count in COUNTS], lambda axes, at: _draw(axes, at, records))
+        text = page(
+            self.title,
+            intro,
+            _table(records),
+            f"![{self.title}](traffic.png)",
+            apart,
+            "## Verdict",
+            listed(_verdicts(records)),
+        )
+        return write_files(folder, {"table.json": as_json(records), "table.md": text, "traffic.png": drawn})
 
 
 def _run(algorithm: str, count: int) -> dict[str, Any]:
@@ -97,6 +110,24 @@ def _table(records: Sequence[Mapping[str, Any]]) -> str:
 def _cell(found: Mapping[str, Any]) -> str:
     paper = f"{found['paper']:g}" if found["paper"] is not None else "none given"
     return f"{found['mean']:.2f} ({paper})"
+
+
+def _draw(axes: Axes, count: str, records: Sequence[Mapping[str, Any]]) -> None:
+    """A bar for each system at each party, the paper's figure as a line across it."""
+    rows = list(dict.fromkeys(each["row"] for each in records))
+    width = 0.8 / max(len(rows), 1)
+    for number, row in enumerate(rows):
+        for place, party in enumerate(PARTIES):
+            at = place + (number - (len(rows) - 1) / 2) * width
+            for each in records:
+                if (each["row"], each["column"]) == (row, f"{count}: {party}"):
+                    axes.bar(at, each["mean"], 0.9 * width, color=f"C{number}", label=None if place else row)
+                    if each["paper"] is not None:
+                        axes.hlines(each["paper"], at - width / 2, at + width / 2, color="black", linewidth=1.5)
+    axes.set_xticks(range(len(PARTIES)), PARTIES)
+    axes.set_ylabel("MB a round; lines: the paper's", fontsize=8)
+    if axes.patches:
+        axes.legend(fontsize=7, loc="upper left")
 
 
 def _verdicts(records: Sequence[Mapping[str, Any]]) -> list[str]:
