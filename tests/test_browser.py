@@ -115,7 +115,7 @@ def test_the_browser_notices_what_it_should(tab: Browser, tmp_path: Path) -> Non
 
 def test_a_live_page_follows_its_run_to_the_end(tab: Browser, tmp_path: Path) -> None:
     tab.size(1280, 900)
-    command = [sys.executable, "-u", "-m", "galafed", "run", "toy", "--rounds", "25", "--out", "run", "--live",
+    command = [sys.executable, "-u", "-m", "galafed", "run", "toy", "--rounds", "200", "--out", "run", "--live",
                "--set", 'sources=["dark", "bright"]', "--set", "threads=1"]  # fmt: skip
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -127,7 +127,7 @@ def test_a_live_page_follows_its_run_to_the_end(tab: Browser, tmp_path: Path) ->
             version = tab.value("document.getElementById('version').textContent")
             tab.until(f"document.getElementById('version').textContent !== '{version}'", 60)
             tab.until("document.getElementById('state').textContent === 'done'", 120)
-            assert "25 of 25" in tab.value("document.querySelector('.facts').textContent")
+            assert "200 of 200" in tab.value("document.querySelector('.facts').textContent")
             process.communicate(timeout=60)
             assert process.returncode == 0
             assert all(asked.startswith(address) for asked in tab.requests), tab.requests
