@@ -31,7 +31,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A page of each kind."""
     place = tmp_path_factory.mktemp("pages")
     write_report(toy_run().folder, place / "run.html", None)
-    write_report(ROOT / "results" / "mini", place / "study.html", None)
+    write_report(ROOT / "results" / "digit-five", place / "study.html", None)
     write_comparison([toy_run().folder, toy_run("fact").folder], place / "comparison.html")
     return {kind: place / f"{kind}.html" for kind in ("run", "study", "comparison")}
 
@@ -45,7 +45,7 @@ def test_every_chart_is_drawn(
     tab.open(pages[kind].as_uri())
     tab.wait(0.2)
     drawn = tab.value(f"[...document.querySelectorAll('.plot')].map((plot) => [plot.dataset.chart, {SHAPES}])")
-    assert len(drawn) == {"run": 8, "study": 2, "comparison": 6}[kind]
+    assert len(drawn) == {"run": 8, "study": 3, "comparison": 6}[kind]
     assert all(count > 0 for _, count in drawn), drawn
     boxes = tab.value("[...document.querySelectorAll('.plot svg')].map((s) => s.getBoundingClientRect().width)")
     assert all(box > 200 for box in boxes)
@@ -55,6 +55,19 @@ def test_every_chart_is_drawn(
     assert not tab.value("[...document.querySelectorAll('svg *')].some((e) => /NaN|undefined/.test(e.outerHTML))")
     assert tab.complaints == []
     assert tab.requests == [pages[kind].as_uri()]
+
+
+def test_differences_part_by_colour_and_a_zero_has_no_minus(tab: Browser, pages: dict[str, Path]) -> None:
+    tab.size(1280, 900)
+    tab.open(pages["study"].as_uri())
+    cells = tab.value(
+        "[...document.querySelectorAll('[data-chart=\"paper-chart\"] rect.cell')].map((cell) =>"
+        " [cell.nextElementSibling?.textContent ?? '', cell.getAttribute('fill')])"
+    )
+    numbers = [(text, fill) for text, fill in cells if re.fullmatch(r"[+-]\d+\.\d", text)]
+    assert len(numbers) > 30
+    assert all(("--below" in fill) == text.startswith("-") for text, fill in numbers if text != "+0.0")
+    assert "-0.0" not in {text for text, _ in numbers}
 
 
 def test_charts_answer_to_pointer_keys_and_legend(tab: Browser, pages: dict[str, Path]) -> None:

@@ -230,7 +230,22 @@ def test_a_study_has_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     records = json.loads((ROOT / "results/mini/table.json").read_text())
     shown = {(r, c): v for r, row in zip(heat["rows"], heat["values"], strict=True)
              for c, v in zip(heat["columns"], row, strict=True) if v is not None}  # fmt: skip
-    assert shown == {(r["row"], r["column"]): r["mean"] / 100 for r in records if r["selection"] == "last"}
+    assert shown == {(r["row"], r["column"]): r["mean"] for r in records if r["selection"] == "last"}
+    assert "paper-chart" not in charts_of(html)  # the paper has no such table
+
+
+def test_a_table_of_the_paper_has_differences_to_it_on_its_page(tmp_path: Path) -> None:
+    write_report(ROOT / "results" / "digit-five", tmp_path / "study.html", None)
+    html = (tmp_path / "study.html").read_text()
+    text, heat = Dom(html).text, charts_of(html)["paper-chart"]
+    assert heat["middle"] == 0
+    assert heat["rows"][:2] == ["oracle", "FACT"]
+    assert "source-only, target statistics" not in heat["rows"]
+    records = json.loads((ROOT / "results/digit-five/table.json").read_text())
+    (gala,) = [r for r in records if (r["row"], r["column"], r["selection"]) == ("GALA", "svhn", "last")]
+    found = heat["values"][heat["rows"].index("GALA")][heat["columns"].index("svhn")]
+    assert found == gala["mean"] - gala["paper"]
+    assert f"{found:+.1f}" in text
 
 
 def test_a_study_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

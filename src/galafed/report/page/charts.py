@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Format = Literal["", "percent", "bytes", "seconds", "whole"]
+Format = Literal["", "percent", "bytes", "seconds", "whole", "points", "signed"]
+"""How numbers are told: shares as percent, bytes, seconds, counts; percent as they are, and differences of them."""
 Points = Sequence[tuple[float, float]]
 
 
@@ -90,6 +91,8 @@ class Heat:
     cell: Format = ""
     low: float | None = None
     high: float | None = None
+    middle: float | None = None
+    """Where colours part: what is below has another one than what is above."""
 
     def chart(self, key: str, title: str, about: str) -> Chart:
         """The chart, with the same matrix as its table."""
@@ -154,4 +157,6 @@ def _text(value: float | None, form: Format) -> str:
         return f"{value / 1e6:.3f} MB"
     if form == "seconds":
         return f"{value:.3f} s"
+    if form in ("points", "signed"):
+        return f"{value:{'+z' if form == 'signed' else ''}.1f}"
     return f"{value:.0f}" if form == "whole" else f"{value:.3f}"

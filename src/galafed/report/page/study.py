@@ -33,8 +33,10 @@ def study_page(folder: Path) -> Page:
         ) from None
     if not cells:
         raise DataError(f"{folder / 'table.json'}: holds no accuracy; write it with 'gala reproduce STUDY'")
-    last = {(r["row"], r["column"]): r["mean"] / 100 for r in cells if r["selection"] == "last"}
-    means = {row: fmean(v for (r, _), v in last.items() if r == row) for row in rows}
+    last = {(r["row"], r["column"]): r["mean"] for r in cells if r["selection"] == "last"}
+    published = [r for r in cells if r["selection"] == "last" and isinstance(r.get("paper"), int | float)]
+    gaps = {(r["row"], r["column"]): r["mean"] - r["paper"] for r in published}
+    means = {row: fmean(v for (r, _), v in last.items() if r == row) / 100 for row in rows}
     order = sorted(rows, key=lambda row: -means[row])
     top = next((row for row in order if row != "oracle"), order[0])
     return Page(
@@ -49,6 +51,7 @@ def study_page(folder: Path) -> Page:
         sections=[
             Section("means", "Means", charts=[_means(order, cells)]),
             Section("table", "Every system on every target", charts=[_heat(order, columns, last)]),
+            *([Section("paper", "Next to the paper", charts=[_beside(order, columns, gaps)])] if gaps else []),
             *([Section("runs", "Runs", html=listed)] if runs else []),
         ],
     )
@@ -71,9 +74,24 @@ def _heat(rows: Sequence[str], columns: Sequence[str], last: Mapping[tuple[str, 
         values=[[last.get((row, column)) for column in columns] for row in rows],
         rows_title="system",
         columns_title="target",
-        format="percent",
-        cell="percent",
+        format="points",
+        cell="points",
     ).chart("table-chart", "Test accuracy in % after the last round", "Mean over seeds; the best system stands on top.")
+
+
+def _beside(rows: Sequence[str], columns: Sequence[str], gaps: Mapping[tuple[str, str], float]) -> Any:
+    told = [row for row in rows if any((row, column) in gaps for column in columns)]
+    return Heat(
+        rows=told,
+        columns=columns,
+        values=[[gaps.get((row, column)) for column in columns] for row in told],
+        rows_title="system",
+        columns_title="target",
+        format="signed",
+        cell="signed",
+        middle=0.0,
+        high=10.0,
+    ).chart("paper-chart", "Points above the paper's figure, or below it", "After the last round, mean over seeds.")
 
 
 def _runs(path: Path) -> list[dict[str, Any]]:

@@ -52,6 +52,11 @@ function shown(value, format) {
   }
   if (format === "seconds") return `${value.toFixed(value < 1 ? 3 : 2)} s`;
   if (format === "whole") return String(Math.round(value));
+  if (format === "points") return value.toFixed(1);
+  if (format === "signed") {
+    const tenths = Math.round(10 * value) / 10 || 0;  // a zero has no minus
+    return `${tenths < 0 ? "" : "+"}${tenths.toFixed(1)}`;
+  }
   return Math.abs(value) >= 100 ? value.toFixed(0) : value.toFixed(3);
 }
 

@@ -21,19 +21,22 @@ function drawHeat(plot, chart) {
     make("text", { class: "tick", x: at, y: top - 6, ...turn }, svg, name.length > 16 ? `${name.slice(0, 15)}…` : name);
   });
   const numbers = chart.values.flat().filter((v) => v !== null);
-  const low = chart.low ?? Math.min(...numbers);
-  const most = chart.high ?? Math.max(...numbers);
+  const middle = chart.middle ?? null;  // where there is one, colours part there: below it, and above
+  const low = middle ?? chart.low ?? Math.min(...numbers);
+  const most = chart.high ?? Math.max(...numbers.map((v) => (middle === null ? v : low + Math.abs(v - low))));
   chart.values.forEach((row, r) => {
     const name = chart.rows[r];
     const letters = Math.floor((left - 10) / 6.6);
     make("text", { class: "tick", x: left - 6, y: top + high * (r + 0.5) + 4, "text-anchor": "end" }, svg, name.length > letters ? `${name.slice(0, letters - 1)}…` : name);
     row.forEach((value, c) => {
-      const share = value === null ? 0 : Math.max(0, Math.min(1, (value - low) / (most - low || 1)));
+      const away = value === null ? 0 : (value - low) / (most - low || 1);
+      const share = Math.max(0, Math.min(1, middle === null ? away : Math.abs(away)));
+      const hue = middle !== null && away < 0 ? "var(--below)" : "var(--heat)";
       const cell = make("rect", {
         class: "cell", x: left + side * c, y: top + high * r, width: side - 1, height: high - 1,
-        fill: value === null ? "transparent" : `color-mix(in oklab, var(--heat) ${(100 * share).toFixed(0)}%, var(--cold))`,
+        fill: value === null ? "transparent" : `color-mix(in oklab, ${hue} ${(100 * share).toFixed(0)}%, var(--cold))`,
       }, svg);
-      const text = value === null ? "" : chart.cell === "percent" ? String(Math.round(100 * value)) : chart.cell === "whole" ? String(value) : value.toFixed(2);
+      const text = value === null ? "" : cellText(value, chart.cell);
       if (text.length * 7 < side + 2 && high >= 16) {
         make("text", { class: `in-cell ${share > 0.55 ? "on-heat" : ""}`, x: left + side * (c + 0.5) - 0.5, y: top + high * (r + 0.5) + 4, "text-anchor": "middle" }, svg, text);
       }
@@ -43,4 +46,11 @@ function drawHeat(plot, chart) {
     });
   });
   make("text", { class: "axis", x: left, y: height - 6 }, svg, `rows: ${chart.rows_title}`);
+}
+
+// Short enough for a cell.
+function cellText(value, format) {
+  if (format === "percent") return String(Math.round(100 * value));
+  if (format === "whole") return String(value);
+  return format === "points" || format === "signed" ? shown(value, format) : value.toFixed(2);
 }
