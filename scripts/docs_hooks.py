@@ -9,15 +9,26 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from mkdocs.structure.files import File, Files
+
 ROOT = Path(__file__).parent.parent
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(((?:\.\./)+[^)#]+)(#[^)]*)?\)")
+PICTURE = re.compile(r"(!\[[^\]]*\]\()\.\./((?:\.\./)*results/[^)]+\.png\))")
 MARKER = "<!-- the help of every verb -->"
+
+
+def on_files(files: Files, *, config: Any) -> Files:
+    """Pictures of results are shown by pages, though they lie beside the documentation: the site has them too."""
+    for picture in sorted((ROOT / "results").rglob("*.png")):
+        files.append(File.generated(config, picture.relative_to(ROOT).as_posix(), abs_src_path=str(picture)))
+    return files
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Fill in the help; name files of the repository instead of linking to them, for the site does not hold them."""
     if MARKER in markdown:
         markdown = markdown.replace(MARKER, "\n".join(map(help_of, verbs())))
+    markdown = PICTURE.sub(r"\1\2", markdown)  # in the site, results are a folder of the documentation
     here = (ROOT / "docs" / page.file.src_uri).parent
 
     def named(match: re.Match[str]) -> str:
