@@ -55,18 +55,17 @@ def why(
 ) -> list[str]:
     """What speaks for a reason of each cell that falls short, and what we think the reasons are, row by row."""
     last = {(r["row"], r["column"]): r for r in records if r["selection"] == "last" and r["paper"] is not None}
-    short = [place for place, record in last.items() if _gap(record) < -CLOSE]
+    bounds = {column: cell for (row, column), cell in last.items() if row == ORACLE} if bounded else {}
     rows = []
-    for row, column in short:
-        cell, bound = last[row, column], last.get((ORACLE, column)) if bounded and row != ORACLE else None
-        rise = _points(rises[row, column]) if (row, column) in rises else "-"
-        told = [f"{bound[key]:.1f}" if bound else "-" for key in ("mean", "paper")]
-        rows.append([f"{row}, {column}", f"{cell['mean']:.1f}", f"{cell['paper']:.1f}", rise, *told])
-    about = (
-        "Every cell that is more than a point below: the points by which accuracy rose in the last quarter of the "
-        "rounds, and what all labels of the target give."
-    )
-    head = ["last round, %", "here", "paper", "late rise", "oracle here", "oracle in the paper"]
+    for (row, column), cell in last.items():
+        if _gap(cell) < -CLOSE:
+            rise = _points(rises[row, column]) if (row, column) in rises else "-"
+            bound = bounds.get(column) if row != ORACLE else None
+            told = [f"{bound[key]:.1f}" if bound else "-" for key in ("mean", "paper")] if bounds else []
+            rows.append([f"{row}, {column}", f"{cell['mean']:.1f}", f"{cell['paper']:.1f}", rise, *told])
+    about = "Every cell that is more than a point below, and the points it rose by in the last quarter of the rounds"
+    about += ", with what all labels of the target give." if bounds else "."
+    head = ["last round, %", "here", "paper", "late rise", *(["oracle here", "oracle in the paper"] if bounds else [])]
     lines = [line for row in dict.fromkeys(row for row, _ in last) for line in _reason(row, reasons.get(row, ""))]
     return [*([about, grid(head, rows)] if rows else []), *(["\n".join(lines)] if lines else [])]
 
