@@ -182,6 +182,13 @@ def test_accuracy_on_svhn_goes_with_the_learning_rate() -> None:
         "a run of 100 rounds in all has 89.3 and 89.6 at the two latter rates",
         "on USPS nothing is gained after 300 rounds",
     )
+    said("digit-five", "GALA", "likewise, 60 rounds have as much as 100, 90.0 and 90.1 over the last ten")
+    first = {"temperature": 60, FIRST: 100}
+    for (study, rounds), mean in zip(first.items(), ("90.0", "90.1"), strict=True):
+        found = [run for run in runs(study, "gala", "svhn") if run["benchmark"] == "digit-five"]
+        same = [run for run in found if run["config"].get("gala", {}).get("tau", 0.2) == 0.2]
+        assert {run["rounds"] for run in same} == {rounds}
+        assert f"{100 * fmean(value for run in same for value in run['kept']['accuracy'][-10:]):.1f}" == mean
     told = (RESULTS.parent / "docs/accuracy.md").read_text(encoding="utf-8")
     assert "there rises from 87.8 after 100 of them to 89.7, while the rate falls from 0.018 to 0.007" in told
 
