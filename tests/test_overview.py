@@ -81,7 +81,7 @@ def test_a_table_at_a_glance(tmp_path: Path) -> None:
     table = tmp_path / "digit-five" / "table.json"
     table.write_text(json.dumps([*records, records[0] | {"mean": 1.0, "selection": "best_oracle"}]))
     means = "94.9* (95.4) | 94.9* (95.4)"
-    told = f"[digit-five](digit-five/table.md) | {means} | mnist, usps | mnistm | svhn (-1.3) | 1 of 4 |"
+    told = f"[digit-five](digit-five/table.md) | {means} | mnist, usps | mnistm | svhn (-1.3) | 1 (0) of 4 |"
     assert told in glance.at_a_glance(tmp_path)  # 98.3 against 98.3 is no lead
     drawing = glance.drawn(tmp_path)
     assert drawing is not None

@@ -45,3 +45,9 @@ STAND_IN = "stand-in"
 def base_of(domain: str) -> str:
     """The domain whose images a domain takes; a base is its own."""
     return DERIVED[domain][0] if domain in DERIVED else domain
+
+
+LIKE_MNIST = ("mnist", "mnistxs", "mniststack", "tmnist", "ardis", "ardis2", "ardisstack", "usps")
+"""Handwritten or typeset digits on a plain ground: what the paper calls MNIST-like, by our reading."""
+WITH_PHOTOGRAPHS = ("mnistm", "synm", "svhnm", "uspsm")
+"""The -M domains."""

@@ -12,6 +12,9 @@ ORACLE = "oracle"
 """The row that was trained with the target's labels."""
 CLOSE = 1.0
 """Points within which a figure of the paper counts as reproduced."""
+APART = 2.0
+"""Points of deviation over seeds from which on their mean says little."""
+UNCLEAR = "?"
 
 Record = Mapping[str, Any]
 Place = tuple[str, str]
@@ -36,10 +39,12 @@ def against_the_paper(records: Sequence[Record], *, bounded: bool) -> list[str]:
         gaps = [_told(cells[column]) if column in cells else "-" for column in columns]
         mean = fmean(cell["mean"] - cell["paper"] for cell in cells.values())
         rows.append([row, *gaps, _points(mean) if len(cells) == len(columns) else "-"])
+    unclear = any(judged(record) == UNCLEAR for record in published)
     legend = (
         f"Points by which the last round is above the paper's figure or below it: ✓ within {CLOSE:g} (reproduced), "
-        "▲ above, ▼ below. Means of the paper's are computed from its columns; * marks a target whose data is not the "
-        "paper's."
+        f"▲ above, ▼ below{f', {UNCLEAR} seeds too far apart to say' if unclear else ''}. Means of the paper's are "
+        "computed from its columns"
+        + ("; * marks a target that cannot be had and was made anew." if any(r["stand_in"] for r in last) else ".")
     )
     lead = _lead(last, "GALA", "FACT", columns)
     return [
@@ -84,7 +89,9 @@ def _gap(record: Record) -> float:
 
 
 def judged(record: Record) -> str:
-    """Within a point of the paper's figure, above it, or below."""
+    """Within a point of the paper's figure, above it, or below; unclear where seeds lie far apart."""
+    if record["std"] > APART:
+        return UNCLEAR
     gap = _gap(record)
     return "✓" if abs(gap) <= CLOSE else "▲" if gap > 0 else "▼"
 

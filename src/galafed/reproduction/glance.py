@@ -22,7 +22,7 @@ HEADER = (
     "GALA at least the paper's",
     "up to a point less",
     "further below",
-    "ahead of FACT",
+    "ahead of FACT (by more than a point)",
 )
 
 ROWS = ("oracle", "FACT", "GALA")
@@ -61,14 +61,15 @@ def _tables(out: Path) -> dict[str, dict[str, Cells]]:
 def _row(name: str, rows: Mapping[str, Cells]) -> list[str]:
     gala, fact = rows["GALA"], rows["FACT"]
     short = {target: _short(cell) for target, cell in gala.items()}
-    ahead = [target for target in gala if round(gala[target]["mean"], 1) > round(fact[target]["mean"], 1)]
+    leads = [round(round(gala[t]["mean"], 1) - round(fact[t]["mean"], 1), 1) for t in gala]  # as they are shown
+    ahead, clearly = sum(lead > 0 for lead in leads), sum(lead > CLOSE for lead in leads)
     groups = (
         [target for target, points in short.items() if points <= 0],
         [target for target, points in short.items() if 0 < points <= CLOSE],
         [f"{target} (-{points:.1f})" for target, points in short.items() if points > CLOSE],
     )
     told = [", ".join(group) or "-" for group in groups]
-    return [f"[{name}]({name}/table.md)", _mean(gala), _mean(fact), *told, f"{len(ahead)} of {len(gala)}"]
+    return [f"[{name}]({name}/table.md)", _mean(gala), _mean(fact), *told, f"{ahead} ({clearly}) of {len(gala)}"]
 
 
 def _short(cell: Mapping[str, Any]) -> float:

@@ -5,7 +5,7 @@ Of the last round also the mean probability of each class.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -48,6 +48,11 @@ def late_rise(summary: Mapping[str, Any]) -> float:
         return 0.0
     tenth, before = max(1, len(values) // 10), len(values) - len(values) // 4
     return fmean(values[-tenth:]) - fmean(values[max(0, before - tenth) : before])
+
+
+def evenness(weights: Sequence[float]) -> float:
+    """1 / Σ w_n² of weights that sum to 1: as many equal weights would be as uneven."""
+    return 1 / sum(weight**2 for weight in weights)
 
 
 def _short(value: float | None) -> float | None:

@@ -55,7 +55,7 @@ def overview(out: Path) -> str:
 def _state(kind: str, rows: Iterable[Mapping[str, Any]], out: Path) -> str:
     """How much of each study was measured."""
     state = [[_link(row, out), f"{row['measured']} of {row['runs']}", row["title"]] for row in rows]
-    return grid([kind, "measured", "what"], state)
+    return grid([kind, "planned runs done", "what"], state)
 
 
 def _link(row: Mapping[str, Any], out: Path) -> str:
@@ -82,7 +82,7 @@ def _where_reasons_are(folder: Path) -> str:
     """A link to what a study's page says of reasons; nothing where it says nothing."""
     page = folder / "table.md"
     told = page.is_file() and f"\n{REASONS}\n" in text_of(page)
-    return f"Why we think so: [reasons]({folder.name}/table.md#why)." if told else ""
+    return f"What may explain the differences: [why]({folder.name}/table.md#why)." if told else ""
 
 
 def _editions(names: Iterable[str]) -> list[Edition]:

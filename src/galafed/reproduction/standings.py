@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from galafed.report.verdict import ORACLE, judged
+from galafed.report.verdict import ORACLE, UNCLEAR, judged
 from galafed.reproduction.panels import ACROSS, picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLOURS = {"✓": "C2", "▲": "C0", "▼": "C3", "": "0.3"}
-"""Of a cell, by its verdict; grey where the paper has no figure."""
+COLOURS = {"✓": "C2", "▲": "C0", "▼": "C3", UNCLEAR: "0.3", "": "0.3"}
+"""Of a cell, by its verdict; grey where seeds lie too far apart for one, or the paper has no figure."""
 MEAN = "mean"
 
 Record = Mapping[str, Any]
@@ -77,5 +77,5 @@ def _legend(last: Sequence[Record]) -> str:
     if any(record["row"] == ORACLE for record in last):
         told.append("dashed: all labels of the target")
     if any(record["stand_in"] for record in last):
-        told.append("* not the paper's data")
+        told.append("* made anew")
     return "; ".join(told)

@@ -11,7 +11,7 @@ from galafed.reproduction.accuracy import AccuracyStudy, Done, Values, last_roun
 from galafed.reproduction.collapse import collapses
 from galafed.reproduction.curves import draw_curves
 from galafed.reproduction.editions import FIRST, OF_FIRST, Edition
-from galafed.reproduction.history import late_rise
+from galafed.reproduction.history import evenness, late_rise
 from galafed.reproduction.panels import picture
 from galafed.studies.base import studies
 
@@ -76,18 +76,24 @@ class AblationStudy(AccuracyStudy):
             yield f"*So does the weighting, less*: {weighting:+.1f} points: {more}."
         if len(svhnxs) == len(parts):
             plus, alone = svhnxs[GALA] - svhnxs[UNIFORM], svhnxs[UNIFORM] - svhnxs[NEITHER]
+            bare = svhnxs[NO_IGD] - svhnxs[NEITHER]
             yield (
-                f"*On svhnxs MDMGB+ is crucial*: IGD has {svhnxs[GALA]:.1f} with it and {svhnxs[UNIFORM]:.1f} without "
-                f"weighting: {_confirmed(plus)}. Without IGD it is {svhnxs[NO_IGD]:.1f} and {svhnxs[NEITHER]:.1f}."
+                f"*On svhnxs MDMGB+ is crucial*: with IGD it has {svhnxs[GALA]:.1f}, without weighting "
+                f"{svhnxs[UNIFORM]:.1f}: {_confirmed(plus)}; without IGD {svhnxs[NO_IGD]:.1f} and "
+                f"{svhnxs[NEITHER]:.1f}: {_confirmed(bare)}. Little weighting is enough: see τ = 0.2 "
+                "([temperature](../temperature/table.md))."
             )
             yield (
-                f"*There IGD alone fails to converge*: it has {svhnxs[UNIFORM]:.1f}, {alone:+.1f} points against no "
-                f"IGD after as many rounds: {_confirmed(-alone)}{_rising(UNIFORM, TARGETS[1], done)}."
+                f"*There IGD alone fails to converge*: it has {svhnxs[UNIFORM]:.1f} after the rounds there were, "
+                f"{alone:+.1f} points against no IGD: {_confirmed(-alone)}{_rising(UNIFORM, TARGETS[1], done)}."
             )
             old = svhnxs[MDMGB] - svhnxs[UNIFORM]
-            verdict = "not confirmed" if old > CLEAR else "confirmed"
-            less = ", though it is less than without weighting, with one seed" if old < -CLEAR else ""
-            yield f"*MDMGB offers almost no improvement there*: {old:+.1f} points: {verdict}{less}."
+            verdict = f"it is worse by {-old:.1f}" if old < -CLEAR else f"{old:+.1f} points"
+            sides = "no improvement" if old < CLEAR else "an improvement"
+            yield (
+                f"*MDMGB offers almost no improvement there*: {verdict} ({svhnxs[MDMGB]:.1f} and "
+                f"{svhnxs[UNIFORM]:.1f}): {sides}{_evenness(done)}."
+            )
             pairs = {row: v for (row, t), v in last.items() if t == TARGETS[1] and row.startswith(f"{CONTROL}FACT")}
             if pairs and min(pairs.values()) > svhnxs[UNIFORM] + CLEAR:
                 told = ", ".join(f"*{row.removeprefix(CONTROL)}* {value:.1f}" for row, value in pairs.items())
@@ -107,6 +113,18 @@ class AblationStudy(AccuracyStudy):
                 names.remove()  # it would hide curves that stay low
 
         return {"ablation.png": picture(self.title, TARGETS, draw)}
+
+
+def _evenness(done: Done) -> str:
+    """How even MDMGB's weights are: where nearly equal ones end far from equal ones, one seed tells little."""
+    for cell, summary in done:
+        if (cell.row, cell.column) == (MDMGB, TARGETS[1]) and (relevance := summary.get("kept", {}).get("relevance")):
+            weights = [values[-1] or 0.0 for values in relevance.values()]
+            return (
+                f", but its weights are as even as those of {evenness(weights):.1f} equal sources of {len(weights)}, "
+                f"so a difference may be chance"
+            )
+    return ""
 
 
 def _rising(row: str, column: str, done: Done) -> str:

@@ -216,6 +216,7 @@ def _verdicts(cells: Sequence[Mapping[str, Any]]) -> list[str]:
             f"and {paper[many]:g}), {ours[many] / ours[few]:.1f} times the seconds, the paper's "
             f"{paper[many] / paper[few]:.1f} times.{beyond}"
         )
+    lines += _against_fact(cells)
     kd3a = {cell["sources"]: cell["mean"] for cell in cells if cell["row"] == "KD3A"}
     if len(kd3a) > 1:
         per_source = {count: seconds / count for count, seconds in kd3a.items()}
@@ -228,6 +229,21 @@ def _verdicts(cells: Sequence[Mapping[str, Any]]) -> list[str]:
             else f"{told}: more than a cost in proportion to the sources."
         )
     return lines
+
+
+def _against_fact(cells: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How many times FACT's seconds GALA takes: here all clients' work, in the paper the slowest client's."""
+    ours = {(cell["row"], cell["sources"]): cell["mean"] for cell in cells}
+    counts = [n for n in _counts(cells) if ("GALA", n) in ours and ("FACT", n) in ours]
+    papers = [n for n in counts if n in SECONDS_PER_ROUND["GALA"] and n in SECONDS_PER_ROUND["FACT"]]
+    if not papers:
+        return []
+    here = ", ".join(f"{ours['GALA', n] / ours['FACT', n]:.1f} with {n}" for n in counts)
+    there = ", ".join(f"{SECONDS_PER_ROUND['GALA'][n] / SECONDS_PER_ROUND['FACT'][n]:.1f} with {n}" for n in papers)
+    return [
+        f"*GALA incurs a slightly higher cost per round than FACT*: {here} sources times FACT's seconds here; by the "
+        f"paper's own table {there}: not confirmed."
+    ]
 
 
 def _draw(axes: Axes, cells: Sequence[Mapping[str, Any]]) -> None:

@@ -17,6 +17,7 @@ from galafed.reproduction.accuracy import ON_A_GPU
 from galafed.reproduction.editions import FIRST, OF_FIRST, Edition
 from galafed.reproduction.pages import as_json, grid, listed, machines, page, write_files
 from galafed.reproduction.published import DIGIT_18
+from galafed.runs import archive
 from galafed.studies.base import Cell, Study, commit, studies
 from galafed.typed import build
 
@@ -184,6 +185,13 @@ def _table(matrix: Matrix, domains: Mapping[str, str], benchmark: str) -> str:
     return grid(["", *domains.values()], rows)
 
 
+def measured(out: Path) -> dict[str, Mapping[str, float]]:
+    """What was measured of the matrix as it is committed, not as `--set` may turn it: by the domain trained on."""
+    found = archive.read(out / "similarity")
+    recipes = {cell.row: archive.recipe(cell.run) for cell in SimilarityStudy().cells()}
+    return {name: found[key]["kept"]["tested_on"] for name, key in recipes.items() if key in found}
+
+
 def _verdicts(matrix: Matrix) -> list[str]:
     """The sentences of the paper that name domains, each with what was measured."""
 
@@ -209,6 +217,13 @@ def _verdicts(matrix: Matrix) -> list[str]:
             told = ", ".join(f"{name} {value:.1f}" for name, value in values.items())
             right = sum(value < below for value in values.values())
             lines.append(f"*{words}*: {told}: {right} of {len(values)}.")
+    alike = found([name for name in matrix if name != "svhnxs"], "svhnxs")
+    if len(alike) > 1:
+        (name, most), (other, next_one), *_ = sorted(alike.items(), key=lambda item: -item[1])
+        verdict = "confirmed" if name == "synxs" else "not confirmed"
+        lines.append(
+            f"*SYNXS is the most similar source to SVHNXS*: {name} {most:.1f}, then {other} {next_one:.1f}: {verdict}."
+        )
     others = [value for name, row in matrix.items() for tested, value in row.items() if tested != name]
     if others:
         own = fmean(matrix[name][name] for name in matrix)

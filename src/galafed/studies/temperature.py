@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from galafed.reproduction.accuracy import AccuracyStudy, Done, Means, Values, last_rounds
 from galafed.reproduction.collapse import collapses
 from galafed.reproduction.editions import FIRST, OF_FIRST, Edition
-from galafed.reproduction.history import accuracies
+from galafed.reproduction.history import accuracies, evenness
 from galafed.reproduction.pages import signed
 from galafed.reproduction.panels import picture
 from galafed.studies.base import studies
@@ -69,6 +69,7 @@ class TemperatureStudy(AccuracyStudy):
                 yield _best(name, whole)
         for name in TARGETS:
             yield from _worse(name, last)
+        yield from _uniform(done)
         yield from _faster(done)
         yield from collapses(done)
 
@@ -111,6 +112,26 @@ def _worse(name: str, last: Means) -> Iterable[str]:
     verdict = f"on {', '.join(lower)} alone" if lower else "not confirmed"
     verdict = "confirmed" if len(lower) == len(every) else verdict
     yield f"*On {name}, {words}*: against τ = {USUAL:g}, {told}: {verdict}."
+
+
+def _uniform(done: Done) -> Iterable[str]:
+    """How even the weights are with the lowest τ, beside the usual one."""
+    found: dict[tuple[str, str], tuple[float, int]] = {}
+    for cell, summary in done:
+        if relevance := summary.get("kept", {}).get("relevance"):
+            weights = [values[-1] or 0.0 for values in relevance.values()]
+            found[cell.row, cell.column] = evenness(weights), len(weights)
+    told = []
+    for target in TARGETS["digit-18"]:
+        low, usual = (found.get((_row(tau), _column(target, "digit-18"))) for tau in (min(TAUS), USUAL))
+        if low and usual:
+            told.append(f"on {target} {low[0]:.1f} of {low[1]}, with τ = {USUAL:g} {usual[0]:.1f}")
+    if told:
+        yield (
+            f"*On digit-18, very low τ gives overly uniform weights*: with τ = {min(TAUS):g} they are in the last "
+            f"round as even as those of so many equal sources: {'; '.join(told)}. Accuracy does not suffer from it, "
+            f"as above."
+        )
 
 
 def _faster(done: Done) -> Iterable[str]:

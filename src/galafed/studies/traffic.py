@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 SYSTEMS = {"FACT": "fact", "GALA": "gala", "KD3A": "kd3a"}
 COUNTS = (5, 10)
 PARTIES = ("source", "server", "target")
+COMPARABLE = 25.0
+"""Percent within which two totals are called comparable."""
 CLOSE = 1.0
 """Percent within which a count agrees with a figure that the paper marks as approximate."""
 
@@ -143,4 +145,33 @@ def _verdicts(records: Sequence[Mapping[str, Any]]) -> list[str]:
         told = f"**{row}**: {len(gaps) - len(off)} of {len(gaps)} figures within {CLOSE:g} %"
         told += "; different: " + ", ".join(f"{where} ({gap:+.0f} %)" for where, gap in off.items()) if off else ""
         lines.append(f"{told}. {REASONS.get(row, '')}".rstrip() if off else f"{told}.")
-    return lines
+    return [*lines, *_claims(records)]
+
+
+def _claims(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What the paper says of its table."""
+    found = {(each["row"], each["column"]): each for each in records}
+    columns = list(dict.fromkeys(each["column"] for each in records))
+    whole = [column for column in columns if all((row, column) in found for row in SYSTEMS)]
+    server = [column for column in whole if column.endswith(": server")]
+    if server:
+        more = {c: 100 * (found["GALA", c]["mean"] / found["KD3A", c]["mean"] - 1) for c in server}
+        told = ", ".join(f"{column} {change:+.0f} %" for column, change in more.items())
+        yield (
+            f"*GALA's total remains comparable to KD3A*: {told}: "
+            + ("confirmed." if max(map(abs, more.values())) < COMPARABLE else "not confirmed.")
+        )
+    if whole:
+        least = {column: min(SYSTEMS, key=lambda row: found[row, column]["mean"]) for column in whole}
+        others = [f"{column} ({row})" for column, row in least.items() if row != "FACT"]
+        told = f"it moves least in {len(whole) - len(others)} of {len(whole)} columns"
+        but = f", not in {', '.join(others)}" if others else ""
+        yield f"*FACT is the most communication-efficient*: {told}{but}."
+    sources = [column for column in whole if column.endswith(": source")]
+    if sources:
+        shares = [100 * (1 - found["FACT", column]["mean"] / found["GALA", column]["mean"]) for column in sources]
+        verdict = "confirmed" if max(shares) < CLOSE else "not confirmed"
+        yield (
+            f"*Centroids are negligible in size*: all that a source of GALA moves beyond one of FACT, "
+            f"{max(shares):.2f} % of its bytes: {verdict}."
+        )

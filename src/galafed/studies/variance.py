@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 TOYS = {"uniform": "h_i(x) ~ Unif[0, 1]", "own means": "μ_i ~ Unif[θ, 1-θ], h_i(x) ~ Unif[μ_i-θ, μ_i+θ]"}
 IGD = ("IGD, parameters averaged", "IGD, outputs averaged")
+SMALL_BIAS = 0.1
+"""The share of the mean that may be missing for a bias to be called small."""
 PANELS = ("variance", "mean", "variance / mean²")
 
 
@@ -295,7 +297,14 @@ def _toy_verdicts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _head_verdicts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    means = [row["ratios"]["mean"] for row in rows if row["estimator"] in IGD]
     lines = []
+    if means:
+        small = min(means) > 1 - SMALL_BIAS
+        lines.append(
+            f"*In practice the bias of IGD is small*: on the heads of real runs its mean is {min(means):.2f} to "
+            f"{max(means):.2f} times that of IDD, which has none: {'confirmed' if small else 'not confirmed'}."
+        )
     for row in (row for row in rows if row["estimator"] in IGD):
         ratios, (low, high) = row["ratios"], row["noise_ratio_of_seeds"]
         lines.append(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from galafed.digits.domains import LIKE_MNIST, WITH_PHOTOGRAPHS
 from galafed.reproduction.accuracy import Done
 from galafed.reproduction.figure import FigureStudy
 from galafed.reproduction.pages import table_cell
+from galafed.studies import similarity
 from galafed.studies.base import studies
 from galafed.studies.digit_18 import Digit18Study
 
@@ -15,8 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 NAMED = 5
-LIKE_MNIST = ("mnist", "mnistxs", "mniststack", "tmnist", "ardis", "ardis2", "ardisstack", "usps")
-WITH_PHOTOGRAPHS = ("mnistm", "synm", "svhnm", "uspsm")
 SIMPLE = ("mnist", "tmnist")
 LATER = ("uspsm", "syn")
 EARLY = 10
@@ -37,6 +38,14 @@ class WeightsStudy(FigureStudy):
         "The first seed. The five sources with the highest relevance in the last round are named, * where their images "
         "are not the paper's."
     )
+
+    def __init__(self, settings: Any = None) -> None:
+        super().__init__(settings)
+        self.likeness: dict[str, Mapping[str, float]] = {}
+
+    def prepare(self, out: Path) -> None:
+        """How well a model of each domain alone does on the others, where that was measured."""
+        self.likeness = similarity.measured(out)
 
     def draw(self, axes: Axes, column: str, done: Done) -> None:
         axes.set_ylabel("relevance", fontsize=8)
@@ -77,6 +86,8 @@ class WeightsStudy(FigureStudy):
                 f"*For mnistm MNIST-like and -M domains have the highest weights*: {alike} of the {len(top)} highest "
                 f"in the last round: {_told(top)}. Of all {len(found['mnistm'])} sources {known} are such."
             )
+            if told := self._most_alike("mnistm", dict(top)):
+                yield told
         if "usps" in found:
             usps = found["usps"]
             early = _highest(usps, 0)
@@ -94,6 +105,20 @@ class WeightsStudy(FigureStudy):
                 f"*Later weights shift toward USPSM and SYN*: {told}: {sum(b > a for a, b in moved.values())} of "
                 f"{len(moved)}; the highest in the last round are {_told(_highest(usps, -1))}."
             )
+
+    def _most_alike(self, target: str, top: Mapping[str, float]) -> str:
+        """Of the sources with the highest weights, how many are those whose models do best on the target."""
+        known = {source: row[target] for source, row in self.likeness.items() if source != target}
+        if not top.keys() <= known.keys():
+            return ""
+        alike = sorted(known, key=lambda source: -known[source])[: len(top)]
+        told = ", ".join(f"{source} {100 * known[source]:.1f}" for source in alike)
+        both = sum(source in top for source in alike)
+        return (
+            f"*For {target} the highest weights align with the most similar domains*: {both} of the {len(top)} highest "
+            f"are among the {len(alike)} whose models, trained on them alone, do best there, in %: {told} "
+            "([similarity](../similarity/table.md), with the first edition of the data)."
+        )
 
 
 def _starred(source: str, summary: Mapping[str, Any]) -> str:
