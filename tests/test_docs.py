@@ -304,7 +304,7 @@ def test_seventeen_sources_of_the_page_are_the_measured_ones():
     assert {cell["rounds"] for (row, _), cell in found.items()} == {20, 60}
     assert {row for (row, _), cell in found.items() if cell["rounds"] == 20} == {"KD3A"}
     page = (ROOT / "results/digit-18/table.md").read_text(encoding="utf-8")
-    (told,) = re.findall(r"with 17 it takes (.*?) s a round here.* and GALA (.*?) after 20 of its 60", page)
+    (told,) = re.findall(r"with 17 it takes (.*?) s a round, .* and GALA (.*?) after 20 of its 60", page)
     assert f"runs here, in {told[0]} s a round" in ACCURACY
     mean = sum(cell["mean"] for (row, _), cell in found.items() if row == "KD3A") / 9
     kd3a = (ROOT / "docs/methods/kd3a.md").read_text(encoding="utf-8")
