@@ -99,6 +99,18 @@ def test_what_belongs_to_a_study_is_refused_without_one(option: list[str], capsy
     assert f"{option[0]} belongs to a study, and none is named" in found.err
 
 
+@pytest.mark.parametrize("whole", ["--summary", "--list"])
+@pytest.mark.parametrize("option", [["traffic"], ["--all"], ["--check", "0"], ["--table"], ["--rows", "GALA"]])
+def test_what_is_of_all_studies_takes_nothing_that_is_of_some(
+    whole: str, option: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["reproduce", *option, whole, "--out", str(tmp_path)])
+    assert ended.value.code == 2
+    assert f"has nothing to do with {whole}" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_study_that_is_named_twice_is_done_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "weights").mkdir()
     with pytest.raises(SystemExit):

@@ -645,3 +645,34 @@ def test_the_folder_one_is_in_is_refused(tmp_path: Path) -> None:
         assert "name a new one" in done.err
         assert not done.err.count("Traceback")
     assert not list(tmp_path.iterdir())
+
+
+def test_output_for_which_the_disk_has_no_room_is_told(tmp_path: Path) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "galafed", "ls", "algorithms"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 1
+    assert "the output could not be written, for its disk is full" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_names_in_brackets_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    from rich.console import Console
+
+    from galafed.report.tables import listing, summary_table
+
+    console = Console(width=200, record=True)
+    console.print(listing([{"run": "runs/v[one]", "target": "cam[red]"}]))
+    bytes_of = dict.fromkeys(("source", "target", "server"), 1)
+    found = {
+        "accuracy": {"last": 0.5, "selected": 0.5, "best_oracle": 0.5}, "notes": {}, "target": "cam[red]",
+        "benchmark": "folder", "algorithm": "gala", "seed": 0, "selection": {}, "best_oracle_round": 1,
+        "relevance": {"cam[blue]": 1.0}, "seconds_per_round": 1.0, "device": "cpu", "engine": "serial", "failures": 0,
+        "bytes": {**bytes_of, "all": bytes_of}, "digest": "0" * 64,
+    }  # fmt: skip
+    console.print(summary_table(found))
+    text = console.export_text()
+    assert "runs/v[one]" in text
+    assert text.count("cam[red]") == 2
+    assert "relevance of cam[blue]" in text

@@ -248,6 +248,54 @@ def test_a_table_of_the_paper_has_differences_to_it_on_its_page(tmp_path: Path) 
     assert f"{found:+.1f}" in text
 
 
+def study(folder: Path, *cells: dict[str, Any]) -> Path:
+    """A study's folder with these cells, of the last round where they do not say otherwise."""
+    folder.mkdir()
+    common = {"selection": "last", "std": 0.0, "seeds": 1, "rounds": 2, "paper": None, "stand_in": False}
+    (folder / "table.json").write_text(json.dumps([common | cell for cell in cells]))
+    return folder
+
+
+def test_systems_are_ranked_where_they_were_measured_on_every_target(tmp_path: Path) -> None:
+    easy = {"row": "lucky", "column": "easy", "mean": 99.0}
+    both = [{"row": "GALA", "column": column, "mean": mean} for column, mean in (("easy", 95.0), ("hard", 70.0))]
+    folder = study(tmp_path / "study", easy, *both)
+    write_report(folder, tmp_path / "study.html", None)
+    html = (tmp_path / "study.html").read_text()
+    assert "2 systems on 2 targets: GALA is ahead with 82.5 % on average" in Dom(html).text
+    assert charts_of(html)["means-chart"]["names"] == ["GALA"]
+    assert charts_of(html)["table-chart"]["rows"] == ["GALA", "lucky"]
+    folder = study(tmp_path / "partial", easy, {"row": "GALA", "column": "hard", "mean": 70.0})
+    write_report(folder, tmp_path / "partial.html", None)
+    html = (tmp_path / "partial.html").read_text()
+    assert "2 systems on 2 targets." in Dom(html).text
+    assert "means-chart" not in charts_of(html)
+
+
+def test_targets_that_were_made_anew_are_marked_on_a_studys_page(tmp_path: Path) -> None:
+    write_report(ROOT / "results" / "digit-five", tmp_path / "study.html", None)
+    html = (tmp_path / "study.html").read_text()
+    for chart in ("table-chart", "paper-chart"):
+        assert charts_of(html)[chart]["columns"] == ["mnist", "mnistm", "svhn", "syn*", "usps"]
+    assert "* marks a target that cannot be had and was made anew." in Dom(html).text
+    assert "syn (regenerated)" in Dom(html).text
+
+
+DAMAGES = [
+    {"row": "GALA", "column": "a", "mean": float("nan")},
+    {"row": "GALA", "column": "a", "mean": 1.0, "paper": float("inf")},
+    {"row": "GALA", "column": "a", "mean": 1.0, "selection": "selected"},
+]
+
+
+@pytest.mark.parametrize("cell", DAMAGES)
+def test_cells_that_cannot_be_drawn_are_told(cell: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"no accuracy|are no numbers"):
+        write_report(study(tmp_path / "study", cell), None, None)
+    numbered = study(tmp_path / "numbered", {"row": 1, "column": "a", "mean": 5.0})
+    assert write_report(numbered, None, None)
+
+
 def test_a_study_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(ROOT / "results" / "mini", tmp_path / "results" / "mini")
     monkeypatch.chdir(tmp_path)

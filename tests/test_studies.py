@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import json
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -346,7 +348,7 @@ def test_the_verdict_tells_on_which_targets_gala_is_ahead_of_fact(tmp_path: Path
 
 
 def test_a_gap_is_judged_as_it_is_shown(tmp_path: Path) -> None:
-    done = [("GALA", "a", summary(0.644)), ("GALA", "b", summary(0.6451)), ("GALA", "c", summary(0.6456))]
+    done = [("GALA", "a", summary(0.644)), ("GALA", "b", summary(0.6449)), ("GALA", "c", summary(0.6456))]
     paper = {"GALA": {"a": 63.4, "b": 63.5, "c": 63.5}}
     made = {"command": "c", "commit": "abc"}
     write_table(tmp_path, done, title="t", about="", made=made, lower_bound={}, paper=paper)
@@ -416,6 +418,20 @@ def test_the_picture_of_a_table_has_a_dot_for_each_cell_coloured_by_its_verdict(
     assert [line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == "--"] == [99.0]
     (spread,) = axes.collections[0].get_segments()
     assert spread[:, 0].tolist() == [88.5, 91.5]
+
+
+@pytest.mark.parametrize("name", ["FACT, $\\tau_$", "a | b", "<b>", "long " * 40, "mean"])
+def test_any_name_can_be_drawn_and_stands_in_its_own_cell(name: str, tmp_path: Path) -> None:
+    done = [(row, column, summary(0.9)) for row in (name, "GALA") for column in (name, "other")]
+    made = {"command": "c", "commit": "abc"}
+    write_table(tmp_path, done, title=name, about="", made=made, lower_bound={}, reference="GALA")
+    rows = [line for line in (tmp_path / "table.md").read_text().splitlines() if line.startswith("| GALA ")]
+    assert len(rows) == 3
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {5}
+    assert "<b>" not in "".join((tmp_path / "table.md").read_text().split("# <b>"))
+    records = json.loads((tmp_path / "table.json").read_text())
+    with Image.open(io.BytesIO(standings.standings(name, records, [name, "other"]))) as picture:
+        assert picture.width > 1000  # a panel for each column, and one for the mean
 
 
 def test_the_picture_of_a_table_has_a_mean_of_whole_rows_alone() -> None:
@@ -1013,3 +1029,22 @@ def test_what_a_sweep_would_choose_is_told_of_what_was_measured_on_every_target(
     assert without.startswith("Ours: of the 5 of 6 settings that were measured on every target, ")
     assert lowest not in without
     assert not list(study.claims([(cell, found) for cell, found in done if cell.row == lowest]))
+
+
+def test_what_is_near_is_told_as_it_is_shown() -> None:
+    cells = [checking.Checked("GALA", "x", [58.0], 59.000000001), checking.Checked("GALA", "y", [93.12], 94.16)]
+    console = Console(width=120, record=True)
+    console.print(checked_table(cells, 7))
+    text = console.export_text()
+    assert text.count("+1.0") == 2
+    assert "2 of 2 within 1 point" in text
+
+
+def test_a_cell_whose_seeds_lie_far_apart_gets_no_verdict(tmp_path: Path) -> None:
+    done = [("FACT", "a", summary(value)) for value in (0.6, 0.9)] + [("FACT", "b", summary(0.75))]
+    made = {"command": "c", "commit": "abc"}
+    paper = {"FACT": {"a": 75.0, "b": 75.0}}
+    write_table(tmp_path, done, title="t", about="", made=made, lower_bound={}, paper=paper)
+    text = (tmp_path / "table.md").read_text()
+    assert "| FACT | +0.0 ? | +0.0 ✓ | +0.0 |" in text
+    assert "▼ below, ? seeds too far apart to say." in text

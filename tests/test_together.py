@@ -53,11 +53,19 @@ class Failing(Seeds):
         raise DataError("no font")
 
 
+class Unresolvable(Seeds):
+    """Wants an algorithm that is not there any more."""
+
+    def cells(self) -> list[Cell]:
+        raise ConfigError("algorithm 'gone' is not known")
+
+
 STUDIES: dict[str, type[Seeds]] = {
     "first": type("First", (Seeds,), {"name": "first", "seeds": (0, 2)}),
     "second": type("Second", (Seeds,), {"name": "second", "seeds": (1, 2, 3)}),
     "waiting": type("Third", (Waiting,), {"name": "waiting", "seeds": (2,)}),
     "failing": type("Fourth", (Failing,), {"name": "failing", "seeds": (0,)}),
+    "gone": type("Fifth", (Unresolvable,), {"name": "gone"}),
 }
 
 
@@ -211,3 +219,19 @@ def test_runs_whose_process_was_killed_go_on_one_at_a_time(tmp_path: Path, monke
     assert jobs_of == [2, 1]
     assert "2 runs that the GPU or memory has failed go on now, one at a time" in said
     assert seeds_of(tmp_path, "first") == [0, 2]
+
+
+@pytest.mark.parametrize("rows", [(), ("seed 0",)])
+def test_a_study_whose_runs_cannot_be_resolved_is_named_and_stops_no_other(tmp_path: Path, rows: Sequence[str]) -> None:
+    said: list[str] = []
+    with pytest.raises(ConfigError, match="algorithm 'gone' is not known"):
+        reproduce(tmp_path, "gone", "first", rows=rows, say=said.append)
+    assert "gone: algorithm 'gone' is not known" in said
+    assert (tmp_path / "out/first/table").read_text().startswith("seed 0")
+
+
+def test_it_is_listed_with_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "CONTENTS", ())
+    (row,) = [row for row in base.progress(tmp_path) if row["name"] == "gone"]
+    assert row["title"] == "Seeds (its runs cannot be resolved: algorithm 'gone' is not known)"
+    assert (row["measured"], row["runs"]) == (0, 0)

@@ -273,6 +273,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
+        if error.errno == errno.ENOSPC:  # what the command had to say had no room
+            complain("the output could not be written, for its disk is full; free some space")
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
         if error.errno != errno.ENAMETOOLONG:
             raise
         complain(f"{error.filename}: the name is too long for the file system; give a shorter one")

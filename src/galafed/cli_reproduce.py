@@ -70,6 +70,14 @@ def reproduce(
     at_least("--jobs", jobs, 1)
     check_device("--device", device or "auto")
     check_engine("--engine", engine or "serial")
+    asked = {"--all": all_, "--check": check, "--table": table, "--rows": rows, "--columns": columns, "--set": settings}
+    for option, given in (("--summary", summary), ("--list", list_)):
+        if given:
+            _refuse(
+                {"STUDY": names, **asked}, f"has nothing to do with {option}, which is of all studies: leave one out"
+            )
+    if summary and list_:
+        raise ConfigError("--summary writes a page and --list shows what it would tell: give one of them")
     if summary:
         from galafed.reproduction.overview import write_overview
 
@@ -77,7 +85,7 @@ def reproduce(
         return
     names = tuple(dict.fromkeys(names))
     if not (list_ or names or all_):
-        _refuse({"--check": check, "--table": table, "--rows": rows, "--columns": columns, "--set": settings}, NAME_ONE)
+        _refuse({option: given for option, given in asked.items() if option != "--all"}, NAME_ONE)
     if list_ or not (names or all_):
         from galafed.report.tables import listing
 

@@ -23,7 +23,9 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
     accuracy = summary["accuracy"]
     notes = summary["notes"]
     target = with_note(summary["target"], notes.get(summary["target"], ""))
-    table.add_row("target", f"{target} ({summary['benchmark']}, {summary['algorithm']}, seed {summary['seed']})")
+    table.add_row(
+        "target", f"{escape(target)} ({summary['benchmark']}, {summary['algorithm']}, seed {summary['seed']})"
+    )
     table.add_row("accuracy, last round", f"[bold green]{percent(accuracy['last'])}[/]")
     if warning := collapse(summary):
         table.add_row("[red]caution[/]", f"[red]{warning}[/]")
@@ -37,7 +39,7 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
     )
     for source, weight in sorted(summary["relevance"].items(), key=lambda item: -item[1]):
         table.add_row(
-            f"relevance of {with_note(source, notes.get(source, ''))}",
+            f"relevance of {escape(with_note(source, notes.get(source, '')))}",
             Text(f"{weight:.3f} {bar(weight, 40)}", style="cyan"),
         )
     traffic = summary["bytes"]
@@ -59,7 +61,7 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
 
 def checked_table(cells: Sequence[Checked], seed: int) -> Table:
     """Cells that were run again: what was measured, the new run, and how far apart they are."""
-    near = sum(abs(cell.difference) <= 1 for cell in cells)
+    near = sum(abs(round(cell.difference, 1)) <= 1 for cell in cells)  # as it is shown
     spread = [abs(cell.difference) <= 2 * cell.deviation for cell in cells if len(cell.measured) > 1]
     caption = f"{near} of {len(cells)} within 1 point"
     if spread:
@@ -123,10 +125,10 @@ def tuning_table(record: Mapping[str, Any]) -> Table:
 
 
 def _cell(value: Any) -> str:
-    """A value of a list for people."""
+    """A value of a list for people, whatever it holds."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return ", ".join(value) if isinstance(value, list | tuple) else str(value)
+    return escape(", ".join(value) if isinstance(value, list | tuple) else str(value))
 
 
 def listing(rows: Sequence[Mapping[str, Any]]) -> Table:

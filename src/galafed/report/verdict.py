@@ -83,8 +83,8 @@ def _reason(row: str, text: Why) -> list[str]:
 
 
 def _gap(record: Record) -> float:
-    """Points above the paper's figure; as they are shown, so that the two agree."""
-    points: float = round(record["mean"] - record["paper"], 1)
+    """Points above the paper's figure; of the figures as they are shown, so that all agree."""
+    points: float = round(round(record["mean"], 1) - record["paper"], 1)
     return points
 
 

@@ -8,21 +8,25 @@ from pathlib import Path
 from typing import Any
 
 from galafed.errors import DataError
-from galafed.runs.files import write_atomically
+from galafed.runs.files import explained, write_atomically
 
 
 def write_files(folder: Path, content: Mapping[str, str | bytes]) -> list[Path]:
     """Files by name, each whole or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
+    with explained(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     for name, value in content.items():
         write_atomically(folder / name, value.encode() if isinstance(value, str) else value)
     return [folder / name for name in content]
 
 
 def grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    """A table in Markdown; what would end a cell, or begin HTML, is escaped."""
+
+    def line(cells: Iterable[str]) -> str:
+        return f"| {' | '.join(cell.replace('|', chr(92) + '|').replace('<', '&lt;') for cell in cells)} |"
+
+    return "\n".join([line(head), line(["---"] * len(head)), *map(line, rows)])
 
 
 def as_json(value: Any) -> str:

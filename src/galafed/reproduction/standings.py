@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 COLOURS = {"✓": "C2", "▲": "C0", "▼": "C3", UNCLEAR: "0.3", "": "0.3"}
 """Of a cell, by its verdict; grey where seeds lie too far apart for one, or the paper has no figure."""
 MEAN = "mean"
+LONGEST = 48
+"""Letters of a row's name."""
 
 Record = Mapping[str, Any]
 
@@ -25,7 +27,8 @@ def standings(title: str, records: Sequence[Record], columns: Sequence[str]) -> 
     rows = list(dict.fromkeys(record["row"] for record in last))
     panels = {column: {r["row"]: r for r in last if r["column"] == column} for column in columns}
     if len(columns) > 1:
-        panels[MEAN] = {row: mean for row in rows if (mean := _mean([cells.get(row) for cells in panels.values()]))}
+        means = {row: mean for row in rows if (mean := _mean([cells.get(row) for cells in panels.values()]))}
+        panels[MEAN if MEAN not in columns else f"{MEAN} of all"] = means
 
     def draw(axes: Axes, panel: str) -> None:
         _draw(axes, rows, panels[panel], named=list(panels).index(panel) % ACROSS == 0)
@@ -62,11 +65,16 @@ def _draw(axes: Axes, rows: Sequence[str], cells: Mapping[str, Record], *, named
     if any(cell["stand_in"] for cell in cells.values()):
         axes.set_title(f"{axes.get_title()}*", fontsize=9)
     axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.set_yticks(range(len(rows)), rows if named else [""] * len(rows), fontsize=7)
+    axes.set_yticks(range(len(rows)), [shorten(row) for row in rows] if named else [""] * len(rows), fontsize=7)
     axes.tick_params(axis="x", labelsize=7)
     if not cells:
         axes.set_xticks([])
         axes.text(0.5, 0.5, "not measured yet", ha="center", transform=axes.transAxes, color="0.5")
+
+
+def shorten(name: str) -> str:
+    """A name that leaves room for what it names."""
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
 
 
 def _legend(last: Sequence[Record]) -> str:

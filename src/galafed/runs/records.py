@@ -33,7 +33,7 @@ def record(folder: Path) -> dict[str, Any]:
         "done": False,
         **{key: config.get(key) for key in keys},
         "rounds_done": lines[-1]["round"] if lines else 0,
-        "accuracy": {"last": lines[-1]["accuracy"] if lines else None},
+        "accuracy": {"last": lines[-1].get("accuracy") if lines else None},
     }
 
 

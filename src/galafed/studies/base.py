@@ -124,10 +124,21 @@ def chosen(cells: Sequence[Cell], desk: Desk) -> list[Cell]:
     return [cell for cell in cells if (not rows or cell.row in rows) and (not columns or cell.column in columns)]
 
 
+def _cells_of(study: Study) -> Sequence[Cell]:
+    """The cells of a study; none of one whose runs cannot be resolved, of which its own turn tells."""
+    try:
+        return study.cells()
+    except ConfigError:
+        return ()
+
+
 def refuse_unknown(studies: Sequence[Study], desk: Desk) -> None:
     """Rows and columns must be those of one of the studies."""
+    if not (desk.rows or desk.columns):
+        return
+    cells = [cell for study in studies for cell in _cells_of(study)]
     for option, wanted, key in (("--rows", desk.rows, "row"), ("--columns", desk.columns, "column")):
-        known = tuple(dict.fromkeys(getattr(cell, key) for study in studies for cell in study.cells() if wanted))
+        known = tuple(dict.fromkeys(getattr(cell, key) for cell in cells))
         for name in wanted:
             if name not in known:
                 raise ConfigError(unknown(option, name, known))
@@ -215,9 +226,12 @@ def progress(out: Path) -> list[dict[str, Any]]:
     """Every study and how much of it was measured: the paper's in its order, then ours."""
     rows = []
     for name in (*CONTENTS, *(name for name in studies.names() if name not in CONTENTS)):
-        study = studies.get(name)()
-        measured, every = study.progress(out)
-        rows.append({"name": name, "measured": measured, "runs": every, "title": study.title})
+        study, why = studies.get(name)(), ""
+        try:
+            measured, every = study.progress(out)
+        except ConfigError as error:  # a plug-in whose algorithm is gone, for example: the others are listed
+            measured, every, why = 0, 0, f" (its runs cannot be resolved: {error})"
+        rows.append({"name": name, "measured": measured, "runs": every, "title": f"{study.title}{why}"})
     return rows
 
 
