@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +111,34 @@ def test_a_folder_that_another_process_makes_meanwhile_is_told_as_that(tmp_path:
     with pytest.raises(ConfigError, match="another process has made it meanwhile"), new_folder(run):
         (run / "checkpoints").mkdir(parents=True)
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize("between", [True, False])
+def test_a_process_that_is_killed_while_it_overwrites_leaves_nothing_for_good(tmp_path: Path, between: bool) -> None:
+    """Between the two renames, or after both: the old run lies aside until there is a new one in its place."""
+    code = f"""
+import os
+from pathlib import Path
+from galafed.runs.files import new_folder
+replace = os.replace
+def killed(old, new):
+    replace(old, new)
+    if str(new).endswith(".before") is {between}:
+        os.kill(os.getpid(), 9)
+os.replace = killed
+with new_folder(Path("run"), replace=True) as folder:
+    (folder / "new").touch()
+"""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "old").touch()
+    assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path).returncode == -9
+    (aside,) = tmp_path.glob(".run.*.before")
+    assert (aside / "old").exists()
+    assert (tmp_path / "run" / "new").exists() is not between
+    with new_folder(tmp_path / "run", replace=True) as folder:
+        (folder / "newest").touch()
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["newest"]
 
 
 def without_locks(*_: object) -> None:

@@ -26,6 +26,7 @@ from galafed.benchmarks.toy import Toy
 from galafed.digits.benchmark import DigitBenchmark
 from galafed.digits.domains import EIGHTEEN
 from galafed.errors import ConfigError, DataError, SaveError
+from galafed.reproduction import measurement
 from galafed.reproduction.editions import FIRST
 from galafed.reproduction.measurement import FILE, Measurement, Record, Unit, archived
 from galafed.reproduction.timing import TimedRounds, disputed, drawn_votes, timed_run
@@ -81,6 +82,18 @@ def test_an_interrupted_measurement_goes_on_with_what_is_missing(tmp_path: Path,
     assert (tmp_path / "out" / "squares" / "sum").read_text() == "14"
     record = json.loads((tmp_path / "out" / "squares" / FILE).read_text().splitlines()[0])
     assert record.keys() == {"unit", "settings", "found", "device", "machine", "commit", "seconds"}
+
+
+def test_no_further_piece_is_measured_when_time_is_up(
+    tmp_path: Path, squares: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measurement.time, "monotonic", lambda: 61.0 * len(Squares.measured))
+    said: list[str] = []
+    values: Any = {"jobs": 1, "place": {"device": "cpu"}, "out": tmp_path / "out", "work": tmp_path / "work"}
+    base.reproduce("squares", say=said.append, minutes=1, **values)
+    assert Squares.measured == [1]
+    assert "2 pieces are still missing; the table shows what there is" in said
+    assert (tmp_path / "out" / "squares" / "sum").read_text() == "1"
 
 
 def test_a_table_of_nothing_is_told_not_written(tmp_path: Path, squares: None) -> None:
@@ -248,18 +261,20 @@ def test_drawn_votes_are_disputed_more_often_by_more_sources() -> None:
 
 
 def test_the_runtime_table_has_every_system_and_no_paper_figure_for_another_network(tmp_path: Path) -> None:
-    tiny = {"sources": [2, 3], "images": 32, "network": "small_cnn", "size": 16, "rounds": 1}
+    tiny = {"sources": [3, 5], "images": 32, "network": "small_cnn", "size": 16, "rounds": 1}
     said = reproduce("runtime", tmp_path, **tiny)
     assert "6 pieces, 0 measured, 6 to do" in said[0]
     folder = tmp_path / "out" / "runtime"
     cells = json.loads((folder / "table.json").read_text())
     assert {(cell["row"], cell["sources"]) for cell in cells} == {
-        (r, n) for r in ("FACT", "GALA", "KD3A") for n in (2, 3)
+        (r, n) for r in ("FACT", "GALA", "KD3A") for n in (3, 5)
     }
     assert all(cell["mean"] > 0 and cell["paper"] is None for cell in cells)
     assert all((cell["focus_seconds"] is None) == (cell["row"] != "KD3A") for cell in cells)
     text = (folder / "table.md").read_text()
     assert "slowest client alone" in text
+    assert "(paper " not in text
+    assert "the paper's own table" not in text
     assert "--set images=32" in text
     with Image.open(folder / "runtime.png") as picture:
         assert picture.width > 400

@@ -193,3 +193,49 @@ def test_two_commands_that_measure_at_once_lose_nothing_of_each_other(
     assert sorted(each["found"]["square"] for each in measurement.archived(folder).values()) == [1, 4]
     assert (folder / "table").read_text() == "1 4"
     assert sorted(path.name for path in folder.iterdir()) == [measurement.FILE, "table"]
+
+
+def test_summaries_that_are_there_by_now_stay(tmp_path: Path) -> None:
+    run = resolve({"benchmark": "toy", "rounds": 1})
+    first, second = ({"config": run.to_dict(), "accuracy": {"last": value}} for value in (0.1, 0.2))
+    key = archive.recipe(run)
+    archive.add(tmp_path, {key: first})
+    archive.add(tmp_path, {key: second})
+    assert archive.read(tmp_path)[key]["accuracy"] == {"last": 0.1}
+
+
+def test_what_another_study_has_measured_serves_where_as_much_is_kept_and_ones_own_wins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = resolve({"benchmark": "toy", "rounds": 1})
+
+    class Curves(base.Study):
+        name, title = "curves", "Curves"
+
+        def cells(self) -> list[base.Cell]:
+            return [base.Cell("a", "b", run)]
+
+        def write(self, folder: Path, done: Any, *, command: str) -> list[Path]:
+            return []
+
+        @classmethod
+        def kept_by(cls) -> object:
+            return "curves"
+
+    same = type("Same", (Curves,), {"name": "same"})
+    less = type("Less", (Curves,), {"name": "less", "kept_by": classmethod(lambda cls: "nothing")})
+    kinds = {"same": same, "less": less, "curves": Curves}
+    monkeypatch.setattr(base.studies, "get", kinds.__getitem__)
+    monkeypatch.setattr(base.studies, "names", lambda: tuple(kinds))
+
+    def found() -> list[Any]:
+        study = Curves()
+        return [each["kept"] for each in base.measured_of(study, study.cells(), tmp_path).values()]
+
+    for name, kept, expected in (
+        ("less", "too little", []),
+        ("same", "theirs", ["theirs"]),
+        ("curves", "own", ["own"]),
+    ):
+        archive.write(tmp_path / name, [{"config": run.to_dict(), "kept": kept}])
+        assert found() == expected

@@ -235,3 +235,45 @@ def test_it_is_listed_with_what_is_wrong(tmp_path: Path, monkeypatch: pytest.Mon
     (row,) = [row for row in base.progress(tmp_path) if row["name"] == "gone"]
     assert row["title"] == "Seeds (its runs cannot be resolved: algorithm 'gone' is not known)"
     assert (row["measured"], row["runs"]) == (0, 0)
+
+
+def test_what_is_kept_of_a_run_may_fail_for_lack_of_memory_and_stops_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def keeps(self: Seeds, folder: Path) -> Mapping[str, Any]:
+        if self.name == "first":
+            raise RuntimeError("out of memory")
+        return {}
+
+    monkeypatch.setattr(Seeds, "keeps", keeps)
+    monkeypatch.setattr(STUDIES["first"], "kept_by", classmethod(lambda cls: "first"))
+    said: list[str] = []
+    with pytest.raises(DataError, match=r"could not be computed \(out of memory\); the same command tries again"):
+        reproduce(tmp_path, "first", "second", say=said.append)
+    assert seeds_of(tmp_path, "second") == [1, 2, 3]
+    monkeypatch.undo()
+
+
+def test_the_damaged_archive_of_one_study_stops_no_other(tmp_path: Path) -> None:
+    (tmp_path / "out" / "waiting").mkdir(parents=True)
+    (tmp_path / "out" / "waiting" / "runs.jsonl").write_text("{")
+
+    class Damaged(Seeds):
+        def prepare(self, out: Path) -> None:
+            archive.read(out / "waiting")
+
+    STUDIES["damaged"] = type("Sixth", (Damaged,), {"name": "damaged", "seeds": (5,)})
+    try:
+        assert [list(each) for each in turns(["damaged", "gone"], tmp_path / "out")] == [["gone"], ["damaged"]]
+    finally:
+        del STUDIES["damaged"]
+
+
+def test_a_folder_that_holds_something_else_is_told_and_left_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "work" / run_of(0).run_name
+    folder.mkdir(parents=True)
+    (folder / "notes").write_text("mine")
+    with pytest.raises(GalafedError, match=r"1 of 2 runs failed.*: holds files but no run that could be gone on with"):
+        reproduce(tmp_path, "first")
+    assert [path.name for path in folder.iterdir()] == ["notes"]
+    assert seeds_of(tmp_path, "first") == [2]

@@ -16,7 +16,7 @@ from galafed.model import weighted_mean
 from galafed.reproduction.estimators import Spread, discrepancy, own_means, pairs, signed, splits, uniform_heads
 from galafed.reproduction.real_heads import Heads, compare, heads_after
 from galafed.runs.seeding import generator
-from galafed.studies import base
+from galafed.studies import base, variance
 from galafed.studies.base import studies
 
 
@@ -125,6 +125,17 @@ def test_the_heads_of_another_run_stay_in_the_table(tmp_path: Path) -> None:
         mine = {**TINY, "target": target, "seeds": [0, 1]}
         base.reproduce("variance", say=lambda text: None, out=tmp_path, settings=mine, **values)
     table = json.loads((tmp_path / "variance" / "table.json").read_text())
-    assert {cell["column"] for cell in table if "ratio" in cell} == {"toy, noisy, round 1", "toy, dark, round 1"}
+    assert {cell["column"] for cell in table if "ratio" in cell} == {
+        "toy, noisy, round 1, 16 images",
+        "toy, dark, round 1, 16 images",
+    }
     assert all(cell["std"] > 0 for cell in table if cell["row"] == "IDD: mean")
     assert study(study.Settings()).progress(tmp_path)[0] == 0
+
+
+def test_runs_that_differ_in_images_or_draws_have_names_of_their_own() -> None:
+    usual = {"benchmark": "toy", "target": "dark", "images": variance.Settings.images, "draws": variance.Settings.draws}
+    assert variance._name(usual, "round 1") == "toy, dark, round 1"
+    assert variance._name(usual | {"images": 16}, "round 1") == "toy, dark, round 1, 16 images"
+    assert variance._name(usual | {"draws": 3}) == "toy, dark, 3 draws"
+    assert variance._name(usual | {"images": None, "draws": None}) == "toy, dark"

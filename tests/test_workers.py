@@ -28,13 +28,15 @@ def number_of_process(folder: Path, ending: str = "") -> int:
         raise NeedsTwo("cannot be sent", lambda: None)
     if ending == "lost GPU":
         raise RuntimeError("CUDA error\nSearch for it in the manual")
+    if ending == "full":
+        raise MemoryError("Unable to allocate 9. GiB")
     if ending == "ours":
         raise DataError("no images")
     return os.getpid()
 
 
 def test_what_is_raised_arrives_and_its_process_is_not_used_again(tmp_path: Path) -> None:
-    endings = ("", "", "odd", "", "lost GPU", "ours", "killed", "")
+    endings = ("", "", "odd", "", "lost GPU", "full", "ours", "killed", "")
     calls = [partial(number_of_process, tmp_path, ending) for ending in endings]
     answers = dict(shared_out(calls, 1))
     processes = [int(path.read_text()) for path in sorted(tmp_path.iterdir())]
@@ -47,6 +49,8 @@ def test_what_is_raised_arrives_and_its_process_is_not_used_again(tmp_path: Path
     odd, lost, ours, killed = (answers[endings.index(ending)] for ending in ("odd", "lost GPU", "ours", "killed"))
     assert (type(odd), str(odd)) == (CallError, "NeedsTwo: cannot be sent")
     assert (type(lost), str(lost).partition("\n")[0]) == (RuntimeError, "CUDA error")
+    full = answers[endings.index("full")]  # it is tried again when it is alone, as what lost its GPU is
+    assert (type(full), str(full)) == (RuntimeError, "Unable to allocate 9. GiB")
     assert (type(ours), str(ours)) == (DataError, "no images")
     assert isinstance(killed, ProcessLostError)
     assert "out of memory" in str(killed)

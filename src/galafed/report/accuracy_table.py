@@ -201,7 +201,7 @@ def _behind(records: Sequence[Record], lower_bound: Mapping[str, str]) -> list[s
     lines = []
     for row, bound in lower_bound.items():
         gaps = {c: v - last[bound, c] for (r, c), v in last.items() if r == row and (bound, c) in last}
-        worse = [f"{column} ({gap:.1f})" for column, gap in gaps.items() if gap < 0]
+        worse = [f"{column} ({gap:.1f})" for column, gap in gaps.items() if round(gap, 1) < 0]
         if worse:
             lines.append(f"{row}, against {bound}: {', '.join(worse)}")
     return (

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from galafed.errors import ConfigError, GalafedError
+from galafed.errors import GalafedError
 from galafed.studies.base import Study, progress, studies
 
 LEAST = 1e-6
@@ -36,7 +36,7 @@ def _knows_its_runs(name: str, out: Path) -> bool:
     try:
         if isinstance(study, Study):
             study.prepare(out)
-    except ConfigError:
+    except GalafedError:  # in its own turn it is told, and stops no other
         return False
     return True
 

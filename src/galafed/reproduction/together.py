@@ -33,7 +33,7 @@ class Share:
 
     def measured(self) -> Mapping[str, archive.Summary]:
         """By recipe, what is in the archives by now."""
-        return archive.read(self.folder) | measured_of(self.study, self.cells, self.desk.out)
+        return measured_of(self.study, self.cells, self.desk.out)
 
     def todo(self) -> list[Run]:
         """The runs that are missing, of the rows and columns that were asked for."""
@@ -52,6 +52,9 @@ class Share:
                 self.unreadable.pop(key, None)
             except GalafedError as error:  # of this run alone; raised when the others are in the table
                 self.unreadable[key] = error
+            except RuntimeError as error:  # runs beside it have filled the GPU: it is tried again in the end
+                why = f"{folder}: what is kept of it could not be computed ({error}); the same command tries again"
+                self.unreadable[key] = DataError(why)
         if fresh:
             with one_at_a_time(self.folder):  # another command may have added to it since
                 archive.add(self.folder, fresh)

@@ -52,18 +52,24 @@ def new_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     with explained(path):
-        for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
-            if not _is_running(leftover.suffixes[-2][1:]):  # of a process that was killed
-                remove(leftover)
+        _remove_leftovers(path, "part")
         temporary.mkdir(parents=True)
         try:
             yield temporary
             sync_folder(temporary)
             _put(temporary, path, replace=replace)
             sync_folder(path.parent)
+            _remove_leftovers(path, "before")  # there is a new one in its place
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
+
+
+def _remove_leftovers(path: Path, kind: str) -> None:
+    """What processes that were killed have left beside a folder."""
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.{kind}"):
+        if not _is_running(leftover.suffixes[-2][1:]):
+            remove(leftover)
 
 
 def _put(temporary: Path, path: Path, *, replace: bool) -> None:

@@ -201,8 +201,8 @@ class _Worker:
 
 def _sendable(error: Exception) -> Exception:
     """The same or one that says the same, with a note where it came from: it is raised, if at all, elsewhere."""
-    if isinstance(error, RuntimeError):  # torch has kinds of it that tell of a lost or full GPU
-        told: Exception = RuntimeError(str(error))
+    if isinstance(error, RuntimeError | MemoryError):  # torch has kinds of the first that tell of a lost or full GPU
+        told: Exception = RuntimeError(str(error) or "out of memory")
     else:
         told = error if isinstance(error, GalafedError) else CallError(f"{type(error).__name__}: {error}")
     told.add_note(traceback.format_exc())

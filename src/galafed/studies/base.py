@@ -203,11 +203,14 @@ def _as_given(value: Any) -> str:
 
 
 def measured_of(study: Study, cells: Sequence[Cell], out: Path) -> dict[str, archive.Summary]:
-    """By recipe, what studies that keep as much of a run have measured of these cells: a run may belong to several."""
-    every = ((name, studies.get(name)) for name in studies.names())
+    """By recipe, what studies that keep as much of a run have measured of these cells: a run may belong to several.
+
+    What a study has measured itself wins.
+    """
+    every = ((name, studies.get(name)) for name in studies.names() if name != study.name)
     others = [name for name, kind in every if issubclass(kind, Study) and kind.kept_by() == study.kept_by()]
     wanted = {archive.recipe(cell.run) for cell in cells}
-    found = {key: summary for name in others for key, summary in _archive(out / name).items()}
+    found = {key: summary for name in (*others, study.name) for key, summary in _archive(out / name).items()}
     return {key: found[key] for key in found.keys() & wanted}
 
 

@@ -90,7 +90,7 @@ class Digit18Study(AccuracyStudy):
             f"*KD3A is excluded beyond 9 sources due to exponential runtime*: not needed here, with 17 it takes "
             f"{_seconds(ours)} s a round, several runs at a time on one GPU, GALA {_seconds(gala)} s. After {rounds} "
             f"of the 100 rounds of its authors it has {mine:.1f} on average, and GALA {theirs:.1f} after {rounds} of "
-            f"its 60; KD3A was still rising on {', '.join(rising)}."
+            f"its 60; KD3A was still rising on {', '.join(rising) or 'none'}."
         )
 
     def _leads(self, done: Done) -> Iterable[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median, median_low, pstdev
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from galafed.bounds import at_least
+from galafed.bounds import at_least, positive
 from galafed.reproduction.measurement import Measurement, Record, Unit
 from galafed.reproduction.pages import as_json, grid, listed, machines, page, table_cell, write_files
 from galafed.reproduction.panels import picture
@@ -46,6 +46,7 @@ class Settings:
         for count in self.sources:
             at_least("sources", count, 2)
         at_least("rounds", self.rounds, 1)
+        positive("seconds", self.seconds)
 
 
 @studies.register("runtime")
@@ -206,7 +207,7 @@ def _verdicts(cells: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
     for row in dict.fromkeys(cell["row"] for cell in cells):
         ours = {cell["sources"]: cell["mean"] for cell in cells if cell["row"] == row}
-        paper = {count: SECONDS_PER_ROUND[row][count] for count in sorted(ours) if count in SECONDS_PER_ROUND[row]}
+        paper = _papers(cells, row)
         if len(paper) < 2:
             continue
         few, many, most = min(paper), max(paper), max(ours)
@@ -231,15 +232,21 @@ def _verdicts(cells: Sequence[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
+def _papers(cells: Sequence[Mapping[str, Any]], row: str) -> dict[int, float]:
+    """The paper's seconds by the number of sources, where what was measured is of the paper's size."""
+    return {cell["sources"]: cell["paper"] for cell in cells if cell["row"] == row and cell["paper"] is not None}
+
+
 def _against_fact(cells: Sequence[Mapping[str, Any]]) -> list[str]:
     """How many times FACT's seconds GALA takes: here all clients' work, in the paper the slowest client's."""
     ours = {(cell["row"], cell["sources"]): cell["mean"] for cell in cells}
     counts = [n for n in _counts(cells) if ("GALA", n) in ours and ("FACT", n) in ours]
-    papers = [n for n in counts if n in SECONDS_PER_ROUND["GALA"] and n in SECONDS_PER_ROUND["FACT"]]
+    gala, fact = (_papers(cells, row) for row in ("GALA", "FACT"))
+    papers = [n for n in counts if n in gala and n in fact]
     if not papers:
         return []
     here = ", ".join(f"{ours['GALA', n] / ours['FACT', n]:.1f} with {n}" for n in counts)
-    there = ", ".join(f"{SECONDS_PER_ROUND['GALA'][n] / SECONDS_PER_ROUND['FACT'][n]:.1f} with {n}" for n in papers)
+    there = ", ".join(f"{gala[n] / fact[n]:.1f} with {n}" for n in papers)
     return [
         f"*GALA incurs a slightly higher cost per round than FACT*: {here} sources times FACT's seconds here; by the "
         f"paper's own table {there}: not confirmed."
@@ -250,7 +257,8 @@ def _draw(axes: Axes, cells: Sequence[Mapping[str, Any]]) -> None:
     for colour, row in enumerate(dict.fromkeys(cell["row"] for cell in cells)):
         ours = sorted((cell["sources"], cell["mean"]) for cell in cells if cell["row"] == row)
         axes.plot(*zip(*ours, strict=True), "o-", color=f"C{colour}", label=f"{row}, all clients on one device")
-        paper = sorted(SECONDS_PER_ROUND[row].items())
+        if not (paper := sorted(_papers(cells, row).items())):
+            continue
         axes.plot(*zip(*paper, strict=True), "x--", color=f"C{colour}", alpha=0.6, label=f"{row}, paper: one client")
     axes.set_yscale("log")
     axes.set_xlabel("sources", fontsize=8)

@@ -62,11 +62,12 @@ class SimilarityStudy(Study):
         """The row of the matrix: the accuracy of the run's last model on the test images of every domain."""
         from galafed.loops import Bench
         from galafed.runs.assembly import pick_device
+        from galafed.runs.folders import load_config
         from galafed.similarity import accuracy_of
         from galafed.trained.loading import load
 
         model = load(folder).classifier
-        device = pick_device("auto")
+        device = pick_device(load_config(folder).device)  # where the run was done
         bench = Bench(model.network, device)
         states = {part: {key: value.to(device) for key, value in s.items()} for part, s in model.states().items()}
         tested = {name: accuracy_of(bench, states, test.to(device)) for name, (test, _) in self._tests.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any, ClassVar
@@ -42,7 +42,7 @@ class Sweep(AccuracyStudy):
     def write(self, folder: Path, done: Done, *, command: str) -> Sequence[Path]:
         """The table, and what each judge would choose."""
         files = super().write(folder, done, command=command)
-        found = judged(done)
+        found = judged(done, self.columns())
         words = _words(found, list(self.rows()))
         return [*files, *write_files(folder, {"judged.json": as_json(found), "judged.md": words})]
 
@@ -78,9 +78,8 @@ class DigitSweep(Sweep):
         return {target: {**place, "target": target} for target in ("mnistm", "svhn")}
 
 
-def judged(done: Done) -> dict[str, Any]:
-    """Each judge's mean over targets in the last round, by setting, and the setting it prefers."""
-    columns = {cell.column for cell, _ in done}
+def judged(done: Done, columns: Collection[str]) -> dict[str, Any]:
+    """Each judge's mean over all targets in the last round, by setting, and the setting it prefers."""
     values: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for cell, summary in done:
         for judge in JUDGES:
@@ -99,7 +98,7 @@ def choices(done: Done, rows: Sequence[str], targets: Sequence[str], centre: str
     last = last_rounds(done)
     if len(rows) < 2 or not all((row, target) in last for row in {*rows, centre} for target in targets):
         return ""
-    chosen = judged([(cell, summary) for cell, summary in done if cell.row in rows])["chosen"]
+    chosen = judged([(cell, summary) for cell, summary in done if cell.row in rows], targets)["chosen"]
     told = "; ".join(f"{JUDGES[judge][0]}: *{row}*" for judge, row in chosen.items())
     worth = {f"*{row}*": fmean(last[row, t] - last[centre, t] for t in targets) for row in chosen.values()}
     return f"{told}. Against the centre, mean over targets: {signed(worth)}."

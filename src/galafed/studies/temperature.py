@@ -87,7 +87,8 @@ def _best(name: str, found: Mapping[str, Mapping[float, float]]) -> str:
         top = max(values.values())
         broken = [tau for tau in values if top - values[tau] > BROKEN]
         inside = fmean(value for tau, value in values.items() if low <= tau <= high)
-        outside = fmean(v for tau, v in values.items() if not low <= tau <= high and tau not in broken)
+        elsewhere = {tau: value for tau, value in values.items() if not low <= tau <= high}
+        outside = fmean([v for tau, v in elsewhere.items() if tau not in broken] or elsewhere.values())
         without = f" (without τ = {' and '.join(f'{tau:g}' for tau in broken)}, which fail)" if broken else ""
         best = next(tau for tau in values if values[tau] == top)
         told.append(f"{target} {inside:.1f} there, {outside:.1f} elsewhere{without}, most with τ = {best:g}")

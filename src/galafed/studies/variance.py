@@ -193,13 +193,21 @@ def _toy_cells(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
+def _name(row: Mapping[str, Any], *words: str) -> str:
+    """A run as it is called, with the numbers of images and draws where they are not the usual ones."""
+    parts = [row["benchmark"], row["target"], *words]
+    usual = {"images": Settings.images, "draws": Settings.draws}
+    parts += [f"{row[key]} {key}" for key, value in usual.items() if row[key] not in (value, None)]
+    return ", ".join(parts)
+
+
 def _head_cells(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Every number of the table of heads, and its ratio to that of IDD where it is compared."""
     keys = {"mean": "mean", "variance": "variance", "relative_variance": "relative", "noise_to_signal": "noise"}
     return [
         table_cell(
             f"{row['estimator']}: {key}",
-            f"{row['benchmark']}, {row['target']}, round {row['round']}",
+            _name(row, f"round {row['round']}"),
             row[key],
             unit="1",
             selection=f"{row['choices']} choices",
@@ -267,7 +275,7 @@ def _head_table(rows: Sequence[Mapping[str, Any]]) -> str:
         head,
         [
             [
-                f"{row['benchmark']}, {row['target']}, round {row['round']}", str(row["sources"]), row["estimator"],
+                _name(row, f"round {row['round']}"), str(row["sources"]), row["estimator"],
                 str(row["choices"]), str(row["seeds"]), f"{row['mean']:.4f}", f"{row['variance']:.2e}",
                 f"{row['relative_variance']:.4f}", f"{row['noise_to_signal']:.3f}", f"{row['cosine']:.3f}",
                 f"{row['ratios']['variance']:.3f}", f"{2 / row['sources']:.3f}",
@@ -307,8 +315,9 @@ def _head_verdicts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         )
     for row in (row for row in rows if row["estimator"] in IGD):
         ratios, (low, high) = row["ratios"], row["noise_ratio_of_seeds"]
+        sources = f"{row['sources']} sources"
         lines.append(
-            f"**{row['benchmark']}, {row['target']}, {row['sources']} sources, {row['estimator']}**: variance "
+            f"**{_name(row, sources, row['estimator'])}**: variance "
             f"{ratios['variance']:.2f} times IDD's (2/N = {2 / row['sources']:.2f}), mean {ratios['mean']:.2f} times, "
             f"variance/mean² {ratios['relative']:.2f} times, the gradient's noise to signal "
             f"{ratios['noise']:.2f} times ({low:.2f} to {high:.2f} over {row['seeds']} seeds)."

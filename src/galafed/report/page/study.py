@@ -35,7 +35,7 @@ def study_page(folder: Path) -> Page:
         ) from None
     last = {(r["row"], r["column"]): r for r in cells if r["selection"] == "last"}
     if not last:
-        raise DataError(f"{folder / 'table.json'}: holds no accuracy; write it with 'gala reproduce STUDY'")
+        raise DataError(f"{folder / 'table.json'}: holds no accuracy to draw; read {folder / 'table.md'}")
     gaps = {at: r["mean"] - r["paper"] for at, r in last.items() if r.get("paper") is not None}
     whole = [row for row in rows if all((row, column) in last for column in columns)]
     means = {row: fmean(last[row, column]["mean"] for column in columns) / 100 for row in whole}
