@@ -45,7 +45,12 @@ def gala(capsys: pytest.CaptureFixture[str], *arguments: object) -> Answer:
 
 def done_here(calls: Sequence[Callable[[], Any]], jobs: int) -> Iterator[tuple[int, Any]]:
     """What `galafed.runs.workers.shared_out` does, without the cost of processes."""
-    yield from ((number, call()) for number, call in enumerate(calls))
+    for number, call in enumerate(calls):
+        try:
+            answer = call()
+        except Exception as error:
+            answer = error
+        yield number, answer
 
 
 @cache
