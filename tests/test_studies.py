@@ -964,8 +964,8 @@ class SquareStudy(TinyStudy):
         values = {"benchmark": "toy", "rounds": 1, "device": "cpu", "threads": 1, "algorithm": "source_only"}
         targets = (("dark", 0), ("faint", 1))
         return [
-            Cell(row, target, resolve({**values, "target": target, "seed": seed + shift}))
-            for row, shift in (("plain", 0), ("other", 10))
+            Cell(row, target, resolve({**values, **more, "target": target, "seed": seed + shift}))
+            for row, shift, more in (("plain", 0, {}), ("other", 10, {"source_only": {"statistics": "target"}}))
             for target, seed in targets
         ]
 
@@ -1004,7 +1004,8 @@ def test_cells_are_run_again_with_another_seed_beside_what_was_measured(
         checking.check(TinyStudy(), 5, desk)
     carry_out(tmp_path)
     before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
-    (cell,) = checking.check(TinyStudy(), 5, desk)
+    (cell,), problem = checking.check(TinyStudy(), 5, desk)
+    assert problem is None
     measured = [100 * found["accuracy"]["last"] for found in archive.read(tmp_path / "out" / "tiny").values()]
     assert sorted(cell.measured) == sorted(measured)
     (folder,) = [path.parent for path in (tmp_path / "work").glob("*-s5-*/done")]
@@ -1016,6 +1017,22 @@ def test_cells_are_run_again_with_another_seed_beside_what_was_measured(
     assert "51.0 ± 1.0 (2 seeds)" in text
     assert "+0.5" in text
     assert "1 of 1 within 1 point, 1 of 1 within two standard deviations" in text
+
+
+def test_cells_that_were_run_again_are_shown_though_others_failed(
+    tmp_path: Path, without_processes: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base.studies, "get", lambda name: SquareStudy)
+    carry_out(tmp_path, columns=["dark"])
+    desk = base.Desk(out=tmp_path / "out", work=tmp_path / "work", minutes=0, jobs=1, place={}, say=lambda text: None)
+    plain, _ = [replace(cell.run, seed=7) for cell in SquareStudy().cells() if cell.column == "dark"]
+    (desk.work / plain.run_name).mkdir()
+    (desk.work / plain.run_name / "notes").touch()
+    (cell,), problem = checking.check(SquareStudy(), 7, replace(desk, columns=["dark"]))
+    assert (cell.row, cell.column) == ("other", "dark")
+    assert "1 of 2 runs failed" in str(problem)
+    with pytest.raises(GalafedError, match="holds files but no run"):
+        checking.check(SquareStudy(), 7, replace(desk, columns=["dark"], rows=["plain"]))
 
 
 def test_what_is_no_table_of_runs_cannot_be_run_with_another_seed(tmp_path: Path) -> None:

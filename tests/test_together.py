@@ -277,3 +277,17 @@ def test_a_folder_that_holds_something_else_is_told_and_left_alone(tmp_path: Pat
         reproduce(tmp_path, "first")
     assert [path.name for path in folder.iterdir()] == ["notes"]
     assert seeds_of(tmp_path, "first") == [2]
+
+
+def test_a_run_that_studies_want_in_different_places_is_made_once(tmp_path: Path) -> None:
+    class Elsewhere(Seeds):
+        def cells(self) -> list[Cell]:
+            return [Cell("seed 0", "toy", resolve({**run_of(0).to_dict(), "engine": "stacked"}))]
+
+    STUDIES["elsewhere"] = type("Seventh", (Elsewhere,), {"name": "elsewhere"})
+    try:
+        reproduce(tmp_path, "first", "elsewhere")
+        assert len(list((tmp_path / "work").glob("*-s0-*/done"))) == 1
+        assert (tmp_path / "out/elsewhere/table").read_text().startswith("seed 0")
+    finally:
+        del STUDIES["elsewhere"]

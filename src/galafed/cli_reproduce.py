@@ -53,8 +53,8 @@ def reproduce(
         table: Write the table and pictures of what was measured, here or in the folder of runs, and measure nothing.
         minutes: Start no further run after this many minutes; 0 runs to the end.
         jobs: How many runs at a time.
-        device: Where to run, if not where the study says.
-        engine: What to run on, if not what the study says.
+        device: Where to run, if not where the study says; a run that was begun goes on where it was.
+        engine: What to run on, if not what the study says; a run that was begun goes on with its own.
         rows: Run these rows of the tables only, for example FACT GALA; a table still shows all there is.
         columns: Run these columns of the tables only, for example mnistm svhn.
         check: Run what was measured once more with this seed, and tell how far that is off; results stay as they are.
@@ -123,8 +123,10 @@ def reproduce(
         from galafed.report.tables import checked_table
         from galafed.reproduction import checking
 
-        found = checking.check(base.study_of(names[0], chosen), check, base.Desk(minutes=minutes, **where))
+        found, problem = checking.check(base.study_of(names[0], chosen), check, base.Desk(minutes=minutes, **where))
         console().print(checked_table(found, check))
+        if problem:
+            raise problem
         return
 
     def together(some: Sequence[str], left: float) -> Sequence[Path]:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from statistics import fmean, pstdev
 
-from galafed.errors import ConfigError
+from galafed.errors import ConfigError, GalafedError
 from galafed.runs import archive
 from galafed.runs.records import finished
 from galafed.runs.sharing import carry_out
@@ -35,8 +35,11 @@ class Checked:
         return self.again - self.mean
 
 
-def check(study: Reproducible, seed: int, desk: Desk) -> list[Checked]:
-    """Run those of the chosen cells that were measured with this seed; what was measured stays as it is."""
+def check(study: Reproducible, seed: int, desk: Desk) -> tuple[list[Checked], GalafedError | None]:
+    """Run those of the chosen cells that were measured with this seed; what was measured stays as it is.
+
+    Returns what came of them, and what went wrong with others.
+    """
     if not isinstance(study, Study):
         raise ConfigError(f"{study.name} is no table of runs: there is nothing that a seed would change")
     study.prepare(desk.out)
@@ -54,12 +57,19 @@ def check(study: Reproducible, seed: int, desk: Desk) -> list[Checked]:
     again = {(cell.row, cell.column): dataclasses.replace(cell.run, seed=seed) for cell in known}
     measured = {at: [archive.accuracy(found[archive.recipe(c.run)]) for c in _at(at, known)] for at in again}
     desk.say(f"{study.title}: {len(again)} cells were measured and are run with seed {seed}")
-    carry_out(list(again.values()), desk.work, jobs=desk.jobs, minutes=desk.minutes, place=desk.place, say=desk.say)
+    problem: GalafedError | None = None
+    try:
+        carry_out(list(again.values()), desk.work, jobs=desk.jobs, minutes=desk.minutes, place=desk.place, say=desk.say)
+    except GalafedError as error:  # the others are shown
+        problem = error
     folders = {place: desk.work / run.run_name for place, run in again.items()}
     done = {place: folder for place, folder in folders.items() if (folder / "done").exists()}
-    if len(done) < len(again):
+    if problem and not done:
+        raise problem
+    if len(done) < len(again) and not problem:
         _tell_of_the_rest(len(again) - len(done), len(again), desk)
-    return [Checked(*place, measured[place], archive.accuracy(finished(folder))) for place, folder in done.items()]
+    checked = [Checked(*place, measured[place], archive.accuracy(finished(folder))) for place, folder in done.items()]
+    return checked, problem
 
 
 def _tell_of_the_rest(left: int, every: int, desk: Desk) -> None:

@@ -116,10 +116,8 @@ def _planned(name: str) -> dict[str, set[str]]:
     return found
 
 
-def _headline(records: Any, planned: Mapping[str, set[str]]) -> str:
+def _headline(records: Sequence[Mapping[str, Any]], planned: Mapping[str, set[str]]) -> str:
     """Of a table of accuracies: the mean of each row over columns, last round, next to the mean of the paper's."""
-    if not isinstance(records, list) or not all("selection" in record for record in records):
-        return ""
     last = [record for record in records if record["selection"] == "last"]
     names, columns = ({record[key] for record in last} for key in ("row", "column"))
     every = len(columns.union(*planned.values()))

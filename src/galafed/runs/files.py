@@ -133,6 +133,25 @@ def one_at_a_time(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+@contextlib.contextmanager
+def claimed(lock: Path) -> Iterator[bool]:
+    """Whether this process has the lock now; it goes with the process, however that ends.
+
+    An `OSError` tells that the file system has no locks.
+    """
+    import fcntl
+
+    with contextlib.ExitStack() as stack:
+        with explained(lock):
+            file = stack.enter_context(lock.open("a"))
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+
+
 def require_writable(folder: Path) -> None:
     """Refuse a folder, made if need be, that takes no file: before the work whose outcome is to go there."""
     with explained(folder):

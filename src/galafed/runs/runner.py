@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import time
 from collections.abc import Iterator, Mapping
@@ -22,7 +21,7 @@ from galafed.runs import checkpoint as checkpoints
 from galafed.runs.assembly import Assembly, assemble
 from galafed.runs.checkpoint import Checkpoint
 from galafed.runs.evaluation import Evaluation
-from galafed.runs.files import explained, new_folder, remove_leftovers, write_atomically, write_durably
+from galafed.runs.files import claimed, explained, new_folder, remove_leftovers, write_atomically, write_durably
 from galafed.runs.folders import CONFIG, DONE, LEDGER, LOCK, METRICS, SUMMARY, check_free, load_config
 from galafed.runs.garbage import spared
 from galafed.runs.phases import PhaseClock
@@ -212,12 +211,10 @@ def _to(model: Any, device: torch.device) -> Any:
 def _locked(folder: Path) -> Iterator[None]:
     """Keep a second process away from a run; the lock goes with the process, however it ends."""
     with contextlib.ExitStack() as stack:
-        with explained(folder / LOCK):
-            file = stack.enter_context((folder / LOCK).open("a"))
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ConfigError(f"{folder}: another process is working on this run; wait for it or stop it") from None
+            mine = stack.enter_context(claimed(folder / LOCK))
         except OSError:
-            pass  # a file system without locks: nobody else can be told to stay away
+            mine = True  # a file system without locks: nobody else can be told to stay away
+        if not mine:
+            raise ConfigError(f"{folder}: another process is working on this run; wait for it or stop it")
         yield

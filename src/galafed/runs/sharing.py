@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from galafed.bounds import at_least
 from galafed.config import Run, resolve
 from galafed.errors import DataError, GalafedError, SaveError
 from galafed.report.words import duration
-from galafed.runs.files import explained, require_writable
+from galafed.runs.files import claimed, require_writable
 from galafed.runs.workers import ProcessLostError, held_back, shared_out
 
 
@@ -118,18 +117,12 @@ def _do(run: Run, folder: Path, deadline: float, share: float) -> str | None:
 @contextlib.contextmanager
 def _claimed(folder: Path) -> Iterator[bool]:
     """Claim a run by a lock beside its folder; the claim goes with the process, however it ends."""
-    lock = folder.parent / f"{folder.name}.lock"
     with contextlib.ExitStack() as stack:
-        with explained(lock):
-            file = stack.enter_context(lock.open("a"))
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
+            mine = stack.enter_context(claimed(folder.parent / f"{folder.name}.lock"))
         except OSError as error:
             raise SaveError(
                 f"{folder.parent}: runs cannot be shared out here, for the file system has no locks "
                 f"({error.strerror}); name a folder on another one with --work"
             ) from None
-        yield True
+        yield mine
