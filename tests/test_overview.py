@@ -70,7 +70,7 @@ def test_a_table_at_a_glance(tmp_path: Path) -> None:
         "mnist": (99.16, 99.2, 99.3),
         "mnistm": (92.1, 93.0, 92.0),
         "svhn": (89.9, 91.2, 90.0),
-        "usps": (98.34, 98.3, 98.26),
+        "usps": (98.34, 98.3, 98.31),
     }
     records = [
         {"row": row, "column": column, "mean": mean, "paper": paper, "stand_in": column == "usps", "selection": "last"}
@@ -82,7 +82,7 @@ def test_a_table_at_a_glance(tmp_path: Path) -> None:
     table.write_text(json.dumps([*records, records[0] | {"mean": 1.0, "selection": "best_oracle"}]))
     means = "94.9* (95.4) | 94.9* (95.4)"
     told = f"[digit-five](digit-five/table.md) | {means} | mnist, usps | mnistm | svhn (-1.3) | 1 (0) of 4 |"
-    assert told in glance.at_a_glance(tmp_path)  # 98.3 against 98.3 is no lead
+    assert told in glance.at_a_glance(tmp_path)  # 0.03 is no lead
     drawing = glance.drawn(tmp_path)
     assert drawing is not None
     assert drawing.startswith(b"\x89PNG")

@@ -61,7 +61,7 @@ def _tables(out: Path) -> dict[str, dict[str, Cells]]:
 def _row(name: str, rows: Mapping[str, Cells]) -> list[str]:
     gala, fact = rows["GALA"], rows["FACT"]
     short = {target: _short(cell) for target, cell in gala.items()}
-    leads = [round(round(gala[t]["mean"], 1) - round(fact[t]["mean"], 1), 1) for t in gala]  # as they are shown
+    leads = [round(gala[target]["mean"] - fact[target]["mean"], 1) for target in gala]  # as verdicts show them
     ahead, clearly = sum(lead > 0 for lead in leads), sum(lead > CLOSE for lead in leads)
     groups = (
         [target for target, points in short.items() if points <= 0],

@@ -80,8 +80,10 @@ def shorten(name: str) -> str:
 def _legend(last: Sequence[Record]) -> str:
     """What the marks mean, of those there are."""
     told = ["last round, %"]
-    if any(record["paper"] is not None for record in last):
+    if published := [record for record in last if record["paper"] is not None]:
+        unclear = any(judged(record) == UNCLEAR for record in published)
         told.append("ours filled, the paper's hollow: green within a point of it, blue above, red below")
+        told += ["grey: seeds too far apart to say"] if unclear else []
     if any(record["row"] == ORACLE for record in last):
         told.append("dashed: all labels of the target")
     if any(record["stand_in"] for record in last):
