@@ -546,7 +546,9 @@ def _claims(name: str, accuracy: Callable[[str, str], float]) -> list[str]:
 
 def test_what_the_paper_says_of_its_ablation_is_held_against_the_numbers() -> None:
     as_told = {"IGD, no weighting": 0.5, "IGD, MDMGB": 0.52, "no IGD, MDMGB+": 0.3}
-    igd, weighting, crucial, alone, old, pairs, caution = _claims("ablation", lambda row, column: as_told.get(row, 0.9))
+    igd, weighting, crucial, alone, old, pairs, steady, caution = _claims(
+        "ablation", lambda row, column: as_told.get(row, 0.9)
+    )
     assert "+60.0 points: confirmed, with one seed" in igd
     assert "+40.0 points: confirmed" in weighting
     assert (
@@ -558,6 +560,10 @@ def test_what_the_paper_says_of_its_ablation_is_held_against_the_numbers() -> No
     assert pairs.endswith(
         "did not fail there with this seed: *FACT, smaller step* 90.0, *FACT, all sources train* 90.0."
     )
+    assert "moves on mnistm by 45.00 points a round, *no IGD, MDMGB+* by 15.00; on svhnxs by 45.00 points" in steady
+    assert steady.endswith(": not confirmed.")
+    calm = _claims("ablation", lambda row, column: 0.1 if row.endswith("(GALA)") else 0.9)
+    assert next(claim for claim in calm if "most stable convergence" in claim).endswith(": confirmed.")
     assert caution.startswith("One seed a cell, and seeds can differ by as much as rows do")
     heavier = _claims("ablation", lambda row, column: {"IGD, no weighting": 0.2, "no IGD, MDMGB+": 0.6}.get(row, 0.9))
     assert heavier[1].endswith("+70.0 points: more than IGD (+30.0).")

@@ -8,6 +8,7 @@ from statistics import fmean, pstdev
 
 from galafed.errors import ConfigError, GalafedError
 from galafed.runs import archive
+from galafed.runs.folders import DONE
 from galafed.runs.records import finished
 from galafed.runs.sharing import carry_out
 from galafed.studies.base import Cell, Desk, Reproducible, Study, chosen, measured_of, refuse_unknown
@@ -63,7 +64,7 @@ def check(study: Reproducible, seed: int, desk: Desk) -> tuple[list[Checked], Ga
     except GalafedError as error:  # the others are shown
         problem = error
     folders = {place: desk.work / run.run_name for place, run in again.items()}
-    done = {place: folder for place, folder in folders.items() if (folder / "done").exists()}
+    done = {place: folder for place, folder in folders.items() if (folder / DONE).exists()}
     if problem and not done:
         raise problem
     if len(done) < len(again) and not problem:

@@ -11,6 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from galafed.errors import DataError
+from galafed.runs.folders import METRICS
 from galafed.runs.records import finished, how_to_write_anew, metrics
 from galafed.runs.selection import CRITERIA
 
@@ -19,7 +20,7 @@ def history_of(folder: Path) -> dict[str, Any]:
     """The history of a finished run, short enough to be committed."""
     lines, rounds = metrics(folder), finished(folder)["rounds"]
     if len(lines) != rounds:  # what is kept once is taken for good
-        path = folder / "metrics.jsonl"
+        path = folder / METRICS
         raise DataError(f"{path}: {len(lines)} of {rounds} rounds can be read; {how_to_write_anew(folder)}")
     kept: dict[str, Any] = {
         **{key: [_short(line[key]) for line in lines] for key in ("accuracy", *CRITERIA)},

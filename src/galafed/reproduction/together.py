@@ -11,6 +11,7 @@ from galafed.config import Run
 from galafed.errors import DataError, GalafedError
 from galafed.runs import archive
 from galafed.runs.files import one_at_a_time, require_writable
+from galafed.runs.folders import DONE
 from galafed.runs.sharing import carry_out
 from galafed.studies.base import Cell, Desk, Study, chosen, measured_of, refuse_unknown
 
@@ -80,7 +81,7 @@ class Share:
         return [(cell, measured[key]) for cell in self.cells if (key := archive.recipe(cell.run)) in measured]
 
     def _is_done(self, cell: Cell) -> bool:
-        return (self.desk.work / cell.run.run_name / "done").exists()
+        return (self.desk.work / cell.run.run_name / DONE).exists()
 
 
 def work_together(studies: Sequence[Study], desk: Desk) -> Sequence[Path]:

@@ -13,6 +13,7 @@ from galafed.config import Run, read_toml, resolve
 from galafed.errors import ConfigError, DataError
 from galafed.former import as_it_was
 from galafed.runs.files import write_atomically
+from galafed.runs.folders import CONFIG
 from galafed.runs.records import MEND, finished, lines_of
 
 FILE = "runs.jsonl"
@@ -49,7 +50,7 @@ def read(folder: Path) -> dict[str, Summary]:
 def of_run(folder: Path, *, kept: Mapping[str, Any]) -> Summary:
     """The summary of a finished run with its configuration; the name of the folder it was in is left out."""
     summary = {key: value for key, value in finished(folder).items() if key not in ("run", "done")}
-    return summary | {"config": read_toml(folder / "config.toml")} | ({"kept": dict(kept)} if kept else {})
+    return summary | {"config": read_toml(folder / CONFIG)} | ({"kept": dict(kept)} if kept else {})
 
 
 def accuracy(summary: Summary, selection: str = "last") -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 from galafed.config import read_toml
 from galafed.errors import ConfigError, DataError
-from galafed.runs.folders import CHECKPOINTS
+from galafed.runs.folders import CHECKPOINTS, CONFIG, DONE, METRICS, SUMMARY
 
 MEND = "restore the file, or remove that line: what it held is measured again, the other lines stay"
 """What to do about a damaged line of a file that is kept for good."""
@@ -19,13 +19,13 @@ NEEDED = {"accuracy", "benchmark", "target", "algorithm", "rounds", "seed", "dig
 
 def record(folder: Path) -> dict[str, Any]:
     """A run as its folder tells it: the summary of a finished one, the progress of another; `done` says which."""
-    if not (folder / "config.toml").is_file():
+    if not (folder / CONFIG).is_file():
         raise ConfigError(f"{folder}: holds no run (no config.toml); 'gala ls runs' lists the runs there are")
-    if (folder / "done").exists():
+    if (folder / DONE).exists():
         if (summary := summary_of(folder)) is None:
             raise DataError(f"{folder / 'summary.json'} cannot be read; {how_to_write_anew(folder)}")
         return {"run": str(folder), "done": True} | summary
-    config = read_toml(folder / "config.toml")
+    config = read_toml(folder / CONFIG)
     lines = metrics(folder)
     keys = ("benchmark", "target", "algorithm", "engine", "rounds", "seed")
     return {
@@ -40,7 +40,7 @@ def record(folder: Path) -> dict[str, Any]:
 def summary_of(folder: Path) -> dict[str, Any] | None:
     """What summary.json holds; nothing where it was lost or is not what a run writes."""
     try:
-        found = json.loads((folder / "summary.json").read_bytes())
+        found = json.loads((folder / SUMMARY).read_bytes())
     except (OSError, ValueError):
         return None
     whole = isinstance(found, dict) and found.keys() >= NEEDED and isinstance(found["accuracy"], dict)
@@ -66,7 +66,7 @@ def finished(folder: Path) -> dict[str, Any]:
 
 def metrics(folder: Path) -> list[dict[str, Any]]:
     """The lines of metrics.jsonl up to the first that cannot be read, for example one cut short by an interruption."""
-    path = folder / "metrics.jsonl"
+    path = folder / METRICS
     lines = []
     for text in path.read_bytes().splitlines() if path.exists() else ():
         try:

@@ -15,6 +15,7 @@ from galafed.config import Run, resolve
 from galafed.errors import DataError, GalafedError, SaveError
 from galafed.report.words import duration
 from galafed.runs.files import claimed, require_writable
+from galafed.runs.folders import CONFIG, DONE
 from galafed.runs.workers import ProcessLostError, held_back, shared_out
 
 
@@ -105,9 +106,9 @@ def _do(run: Run, folder: Path, deadline: float, share: float) -> str | None:
     hold_to(share)
 
     with _claimed(folder) as mine:
-        if not mine or (folder / "done").exists():
+        if not mine or (folder / DONE).exists():
             return None
-        exists = (folder / "config.toml").exists()
+        exists = (folder / CONFIG).exists()
         if not exists and folder.is_dir() and any(folder.iterdir()):
             raise DataError(f"{folder}: holds files but no run that could be gone on with; move it away or remove it")
         result = resume(folder) if exists else start(run, folder)
