@@ -19,6 +19,9 @@ BUFFER = 2**26
 NEW_NETWORK = 0x40000000
 """CLONE_NEWNET."""
 
+MOST_LEFT = 10**6
+"""Packets that are read, at most, once the capture has ended: those that had come, and were not read yet."""
+
 
 class Capture:
     """The bytes of every TCP connection of some ports on an interface, perhaps in another network namespace."""
@@ -67,11 +70,17 @@ class Capture:
         finally:
             self._opened.set()
         with line:
-            while not self._ended.is_set():
-                with contextlib.suppress(TimeoutError):
+            left = MOST_LEFT
+            while left > 0:
+                try:
                     packet, (_, _, kind, *_) = line.recvfrom(2**18)
-                    if kind != OUTGOING or interface != "lo":
-                        self._keep(packet)
+                except TimeoutError:  # all that had come by now was read
+                    if self._ended.is_set():
+                        return
+                    continue
+                left -= self._ended.is_set()
+                if kind != OUTGOING or interface != "lo":
+                    self._keep(packet)
 
     def _keep(self, packet: bytes) -> None:
         if packet[12:14] != b"\x08\x00" or packet[23] != socket.IPPROTO_TCP:
