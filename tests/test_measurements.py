@@ -446,3 +446,23 @@ def test_images_of_noise_are_as_many_and_as_random_as_asked_for() -> None:
     assert numpy.array_equal(noise.load("noise00").train.images, first.train.images)
     with pytest.raises(ConfigError, match="noise03"):
         noise.load("noise03")
+
+
+def test_what_the_paper_says_of_bytes_is_held_against_the_numbers() -> None:
+    def claims(gala: float, kd3a: float) -> list[str]:
+        found = {"GALA": gala, "KD3A": kd3a, "FACT": 100.0}
+        records = [
+            {"row": row, "column": f"5 sources: {party}", "mean": mean}
+            for row, mean in found.items()
+            for party in ("source", "server")
+        ]
+        return list(traffic._claims(records))
+
+    comparable, least, centroids = claims(100.5, 101.0)
+    assert comparable.endswith("5 sources: server -0 %: confirmed.")
+    assert least.endswith("it moves least in 2 of 2 columns.")
+    assert centroids.endswith("0.50 % of its bytes: confirmed.")
+    comparable, least, centroids = claims(200.0, 50.0)
+    assert comparable.endswith("server +300 %: not confirmed.")
+    assert "0 of 2 columns, not in 5 sources: source (KD3A), 5 sources: server (KD3A)." in least
+    assert centroids.endswith("50.00 % of its bytes: not confirmed.")

@@ -1101,3 +1101,20 @@ def test_a_cell_whose_seeds_lie_far_apart_gets_no_verdict(tmp_path: Path) -> Non
     text = (tmp_path / "table.md").read_text()
     assert "| FACT | +0.0 ? | +0.0 ✓ | +0.0 |" in text
     assert "▼ below, ? seeds too far apart to say." in text
+
+
+def test_claims_that_planted_faults_had_passed() -> None:
+    close = {"usps": 0.94, "svhn": 0.949}  # 1.0 behind is not around 0.2
+    _, behind = _claims("digit-five", lambda row, column: close.get(column, 0.96) if row == "GALA" else 0.95)
+    assert behind.endswith("svhn -0.1, usps -1.0: not confirmed.")
+    study = studies.get("temperature")()
+    weights = {"τ = 0.2": {"a": [0.5], "b": [0.5]}, "τ = 1": {"a": [1.0], "b": [0.0]}}
+    cells = [cell for cell in study.cells() if cell.row in weights and cell.column == "mnistm, digit-18"]
+    done = [(c, summary(0.5) | {"kept": {"accuracy": [0.5], "relevance": weights[c.row]}}) for c in cells]
+    (told,) = [claim for claim in study.claims(done) if "overly uniform" in claim]
+    assert "equal sources: on mnistm 2.0 of 2, with τ = 1 1.0." in told
+    study = studies.get("weights")()
+    study.likeness = {"near": {"mnistm": 0.8}, "far": {"mnistm": 0.1}, "mnistm": {"mnistm": 0.9}}
+    assert "1 of the 1 highest are among the 1 whose models" in study._most_alike("mnistm", {"near": 1.0})
+    assert "0 of the 1 highest are among the 1 whose models" in study._most_alike("mnistm", {"far": 1.0})
+    assert study._most_alike("mnistm", {"unknown": 1.0}) == ""
