@@ -190,14 +190,14 @@ def test_what_half_the_rate_and_twice_the_rounds_give() -> None:
     for run in runs("digit-five-rounds", "fact"):
         assert information(run) > information(runs("digit-five", "fact", run["target"])[0])
     with_new, usual = both("gala", "mnistm", "svhn", "syn", "usps")
-    assert (with_new, usual) == (["93.3", "90.2", "96.7", "95.6"], ["92.7", "89.6", "96.3", "97.3"])
+    assert (with_new, usual) == (["93.4", "90.2", "96.7", "95.6"], ["92.7", "89.6", "96.3", "97.3"])
     said(
         "digit-five-rounds",
         AS_BYTES_SAY,
-        "it has 93.3 on MNIST-M, 90.2 on SVHN and 96.7 on SYN, and the same seed",
+        "it has 93.4 on MNIST-M, 90.2 on SVHN and 96.7 on SYN, and the same seed",
         "92.7, 89.6 and 96.3; but 95.6 on USPS where that has 97.3",
         "11.6 are sevens to it and 6.4 nines, where 8.6 and 8.9 are",
-        "it has less information on every target",
+        "It has less information on every target",
     )
     found = [run for run in runs("digit-five-rounds", "gala") if run["rounds"] == 200]
     assert {run["config"]["gala"]["head_statistics"] for run in found} == {"source"}
@@ -205,10 +205,10 @@ def test_what_half_the_rate_and_twice_the_rounds_give() -> None:
     assert of_hundred(usps) == ["11.6", "6.4"]
     for run in found:
         assert information(run) < information(runs("digit-five", "gala", run["target"])[0])
-    said("digit-five-rounds", AS_BYTES_SAY, "but with the usual rate too such statistics have less")
-    for run in runs("digit-five-open", "gala"):
-        if run["config"]["gala"]["head_statistics"] == "source":
-            assert information(run) < information(runs("digit-five", "gala", run["target"])[0])
+    said("digit-five-rounds", AS_BYTES_SAY, "but with the usual rate too such statistics have less, on two of three")
+    usual = [run for run in runs("digit-five-open", "gala") if run["config"]["gala"]["head_statistics"] == "source"]
+    less = [information(run) < information(runs("digit-five", "gala", run["target"])[0]) for run in usual]
+    assert (sum(less), len(less)) == (2, 3)
     said("digit-five", "GALA", "the last ten have 90.2, though the last alone has 89.6, and those of FACT 89.9, where")
     said("digit-five", "GALA", "the same seeds with the usual rate have 89.6 and 88.8")
     assert f"{cell('digit-five-rounds', AS_BYTES_SAY, 'svhn')[0]:.1f}" == "89.6"
@@ -248,7 +248,7 @@ def test_accuracy_on_svhn_goes_with_the_learning_rate() -> None:
         "GALA, 500 rounds",
         "where it has fallen to 0.018, it is 87.8, after 300, with 0.009, 89.4, and after all, with 0.007, 89.7",
         "a run of 100 rounds in all has 89.3 and 89.6 at the two latter rates",
-        "on USPS nothing is gained after 300 rounds",
+        "On USPS nothing is gained after 300 rounds",
     )
     said("digit-five", "GALA", "likewise, 60 rounds have as much as 100, 90.0 and 90.1 over the last ten")
     first = {"temperature": 60, FIRST: 100}
