@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import stat
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +26,7 @@ from galafed.reproduction import measurement, together
 from galafed.reproduction.history import history_of
 from galafed.reproduction.measurement import Measurement, Record, Unit
 from galafed.runs import archive
+from galafed.runs.files import one_at_a_time
 from galafed.studies import base
 from galafed.studies.base import Cell, Study
 
@@ -57,6 +63,38 @@ def finish(runs: Sequence[Run], work: Path) -> None:
 def reproduce(tmp_path: Path, work: str = "work", **more: Any) -> Sequence[Path]:
     values = {"minutes": 0, "jobs": 1, "place": {"device": "cpu"}, "say": lambda text: None, **more}
     return base.reproduce("study", out=tmp_path / "results", work=tmp_path / work, **values)
+
+
+COUNTING = """
+import sys, time
+from pathlib import Path
+from galafed.runs.files import one_at_a_time
+folder = Path(sys.argv[1])
+for _ in range(25):
+    with one_at_a_time(folder):
+        count = int((folder / "count").read_text())
+        time.sleep(0.002)
+        (folder / "count").write_text(str(count + 1))
+"""
+
+
+def test_processes_work_in_a_folder_one_at_a_time(tmp_path: Path) -> None:
+    (tmp_path / "count").write_text("0")
+    counting = [subprocess.Popen([sys.executable, "-c", COUNTING, str(tmp_path)]) for _ in range(4)]
+    assert [process.wait(60) for process in counting] == [0, 0, 0, 0]
+    assert (tmp_path / "count").read_text() == "100"
+    assert [path.name for path in tmp_path.iterdir()] == ["count"]
+
+
+def test_the_lock_is_on_a_file_which_other_machines_see(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over NFS a lock on a folder holds on one machine only, one on a file that is open for writing on all."""
+    locked = []
+    monkeypatch.setattr(fcntl, "flock", lambda file, how: locked.append((os.fstat(file.fileno()), file.writable())))
+    with one_at_a_time(tmp_path / "new"):
+        assert [(stat.S_ISREG(found.st_mode), writable) for found, writable in locked] == [(True, True)]
+    with pytest.raises(FileNotFoundError), one_at_a_time(tmp_path / "new"):
+        (tmp_path / "missing").unlink()
+    assert list((tmp_path / "new").iterdir()) == []
 
 
 def at_once(*commands: Callable[[], object]) -> None:

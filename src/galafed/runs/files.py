@@ -115,22 +115,38 @@ def sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def one_at_a_time(folder: Path) -> Iterator[None]:
-    """Let one process at a time work in a folder, made if need be; the lock is on the folder and leaves no file."""
+    """Let one process at a time work in a folder, made if need be, on whichever machine that shares the folder.
+
+    A file in it is locked: a lock on the folder itself is known to one machine only where the others come by network.
+    The file goes with the lock, so who has waited for it looks whether it is still the one that is there.
+    """
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    if sys.platform == "win32":  # no lock on a folder there
+    if sys.platform == "win32":
         yield
         return
     import fcntl
 
-    with explained(folder):
-        descriptor = os.open(folder, os.O_RDONLY)
+    lock = folder / ".lock"
+    while True:
+        with explained(folder):
+            file = lock.open("a")
+        with file:
+            with contextlib.suppress(OSError):  # some network file systems have no locks
+                fcntl.flock(file, fcntl.LOCK_EX)
+            if _is_at(lock, file.fileno()):
+                try:
+                    yield
+                finally:
+                    lock.unlink(missing_ok=True)
+                return
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
     try:
-        with contextlib.suppress(OSError):  # some network file systems have no locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 @contextlib.contextmanager
