@@ -305,6 +305,14 @@ def test_the_papers_seconds_stand_beside_those_of_its_network(tmp_path: Path) ->
     told = "1.0 times the seconds, the paper's 110.4 times. To 17 sources it is 1.0 times."
     assert f"**KD3A**: 2.50 s with 3 sources and 2.50 with 9 (paper 50.73 and 5600.48), {told}" in text
     assert "of all clients on one device, the paper's those of the slowest client alone" in text
+    assert "1.0 with 9, 1.0 with 17 sources times FACT's seconds here; by the paper's own table 4.7 with 3" in text
+    assert "5.5 with 9: confirmed." in text
+    for record in records:
+        record["found"]["seconds"] += record["settings"]["row"] == "GALA"
+    study.write(tmp_path, records, command="c")
+    text = (tmp_path / "table.md").read_text()
+    assert "1.5 with 17 sources times FACT's seconds here; by the paper's own table 4.7 with 3" in text
+    assert "5.5 with 9: not confirmed." in text
 
 
 # Similarity and source count

@@ -118,6 +118,28 @@ def test_the_study_writes_its_tables_picture_and_verdict(tmp_path: Path) -> None
     assert (tmp_path / "variance" / "variance.png").stat().st_size > 5000
 
 
+def test_what_is_said_of_the_toys_depends_on_them() -> None:
+    paper = {"signed_idd": 8.0, "signed_igd": 4.0}
+    row = {"toy": "uniform", "M": 2, "paper": paper, "variance_ratio": 0.5, "mean_ratio": 0.7, "relative_ratio": 1.0}
+    exact = row | {"signed_idd": 8 * 4 / 3, "signed_igd": 4 * 4 / 3, "signed_ratio": 0.5}
+    ratio, factor, *_ = variance._toy_verdicts([exact])
+    assert "1/M for the signed quantity: confirmed, and exact" in ratio
+    assert "both too small by the same factor" in factor
+    ratio, factor, *_ = variance._toy_verdicts([exact, exact | {"signed_igd": 5.4, "signed_ratio": 0.506}])
+    assert "1/M for the signed quantity: not confirmed" in ratio
+    assert "not too small by the same factor" in factor
+    heads = [
+        {
+            "estimator": name, "benchmark": "toy", "target": "dark", "images": None, "draws": None, "sources": 4,
+            "seeds": 1, "noise_ratio_of_seeds": (1.0, 1.0),
+            "ratios": {"mean": mean, "variance": 0.5, "relative": 1.0, "noise": 1.0},
+        }
+        for name, mean in zip(("IDD", *variance.IGD), (1.0, 0.95, 0.5), strict=True)
+    ]  # fmt: skip
+    assert "0.50 to 0.95 times that of IDD, which has none: not confirmed" in variance._head_verdicts(heads)[0]
+    assert "0.95 to 0.95 times that of IDD, which has none: confirmed" in variance._head_verdicts(heads[:2])[0]
+
+
 def test_the_heads_of_another_run_stay_in_the_table(tmp_path: Path) -> None:
     study: Any = studies.get("variance")
     values: dict[str, Any] = {"minutes": 0, "jobs": 1, "place": {"device": "cpu"}, "work": tmp_path / "work"}
