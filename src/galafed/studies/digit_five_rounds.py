@@ -35,7 +35,7 @@ AS_BYTES_SAY = GALA_HALF + KEPT
 class DigitFiveRoundsStudy(DigitFiveStudy):
     """Rows of 100 rounds with the usual rate are runs of `digit-five`."""
 
-    title: ClassVar[str] = "Digit-Five: as many rounds as in the paper (rows of its Table 1)"
+    title: ClassVar[str] = "Digit-Five: more rounds, and lower learning rates (rows of its Table 1)"
     about: ClassVar[str] = (
         "The target is named on top; the four other domains are the sources. All is as in the study `digit-five` but "
         "for the rounds and the learning rate, which falls over all rounds of a run, however many they are. It begins "
