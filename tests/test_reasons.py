@@ -224,6 +224,33 @@ def test_what_half_the_rate_and_twice_the_rounds_give() -> None:
     assert new["usps"] < first["usps"] - 1
 
 
+def test_what_is_said_of_the_runs_that_were_cut_off() -> None:
+    lines = (RESULTS / "digit-five-rounds/cut-off.jsonl").read_text(encoding="utf-8").splitlines()
+    found = {run["target"]: run for run in map(json.loads, lines)}
+    lengths = sorted(len(run["accuracy"]) for run in found.values())
+    assert (lengths[0], lengths[-1]) == (292, 327)
+    late = {target: 100 * fmean(run["accuracy"][-10:]) for target, run in found.items()}
+    told = " ".join(studies.get("digit-five-rounds").about.split())  # type: ignore[attr-defined]
+    assert "cut off after 292 to 327 of them" in told
+    words = (
+        "they have {mnist:.1f} on MNIST, {mnistm:.1f} on MNIST-M, {svhn:.1f} on SVHN, {syn:.1f} on SYN and {usps:.1f}"
+    )
+    assert words.format(**late) in told
+    assert f"on USPS, {fmean(late.values()):.1f} on average" in told
+    assert {(run["rounds"], run["lr"]) for run in found.values()} == {(500, 0.01)}
+    (long,) = (run for run in runs("digit-five-rounds", "gala", "svhn") if run["rounds"] == 500)
+    falls = resolve(long["config"]).training.rate(300, 500) / long["config"]["training"]["lr"]
+    assert f"the rate has fallen to {0.01 * falls:.4f}" in told
+    for target, run in found.items():  # "more information on every target than the first seed of 100 rounds ends with"
+        assert run["information"][-1] > runs("digit-five", "gala", target)[0]["kept"]["information"][-1]
+    said("digit-five", "GALA", "cut off after 292 to 327 of them have 95.4, with 90.7 on SVHN and 96.2 on USPS")
+    page = (RESULTS.parent / "docs/accuracy.md").read_text(encoding="utf-8")
+    assert (
+        "{mean:.1f} on average, {svhn:.1f} on SVHN and {usps:.1f} on USPS".format(mean=fmean(late.values()), **late)
+        in page
+    )
+
+
 def test_accuracy_on_svhn_goes_with_the_learning_rate() -> None:
     def at(target: str, study: str, number: int) -> str:
         """The mean over five rounds, to that one, of the first seed."""
