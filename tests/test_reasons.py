@@ -244,6 +244,10 @@ def test_what_is_said_of_the_runs_that_were_cut_off() -> None:
     for target, run in found.items():  # "more information on every target than the first seed of 100 rounds ends with"
         assert run["information"][-1] > runs("digit-five", "gala", target)[0]["kept"]["information"][-1]
     said("digit-five", "GALA", "cut off after 292 to 327 of them have 95.4, with 90.7 on SVHN and 96.2 on USPS")
+    said("digit-18", "GALA", "with half of it brought 0.6 over the last ten, and with a quarter 1.1")
+    usual = 100 * fmean(runs("digit-five", "gala", "svhn")[0]["kept"]["accuracy"][-10:])
+    half = fmean(course("digit-five-rounds", "gala", "svhn", 200)[-10:])
+    assert [f"{value - usual:.1f}" for value in (half, late["svhn"])] == ["0.6", "1.1"]
     page = (RESULTS.parent / "docs/accuracy.md").read_text(encoding="utf-8")
     assert (
         "{mean:.1f} on average, {svhn:.1f} on SVHN and {usps:.1f} on USPS".format(mean=fmean(late.values()), **late)

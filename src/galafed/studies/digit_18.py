@@ -61,9 +61,9 @@ class Digit18Study(AccuracyStudy):
             "svhn and svhnstack": "On both it rose, by 0.6 and 0.7, in the last quarter of the rounds; the paper has "
             "500, and more than 60 were not tried here. With four sources 500 brought nothing on SVHN with the same "
             "rate, but more rounds with half of it brought 0.6 over the last ten, and with a quarter 1.1 "
-            "([digit-five-rounds](../digit-five-rounds/table.md), one seed each, the latter cut off). SYN and what is made of it have six tenths of the "
-            "relevance there, and with the SYN of the first edition GALA is within a point of the paper on both "
-            "([digit-18-first](../digit-18-first/table.md)).",
+            "([digit-five-rounds](../digit-five-rounds/table.md), one seed each, the latter cut off). SYN and what "
+            "is made of it have six tenths of the relevance there, and with the SYN of the first edition GALA is "
+            "within a point of the paper on both ([digit-18-first](../digit-18-first/table.md)).",
             "syn": "FACT is ahead by 0.2; 9000 images have a standard error of 0.1.",
         },
     }
