@@ -125,9 +125,13 @@ def test_what_is_said_of_the_toys_depends_on_them() -> None:
     ratio, factor, *_ = variance._toy_verdicts([exact])
     assert "1/M for the signed quantity: confirmed, and exact" in ratio
     assert "both too small by the same factor" in factor
-    ratio, factor, *_ = variance._toy_verdicts([exact, exact | {"signed_igd": 5.4, "signed_ratio": 0.506}])
+    ratio, factor, *_, step = variance._toy_verdicts([exact, exact | {"signed_igd": 5.4, "signed_ratio": 0.506}])
+    assert "1/M for the signed quantity: confirmed**" in ratio
+    assert "not off by one factor" in factor
+    assert "IGD is a smaller step" in step
+    ratio, *_, step = variance._toy_verdicts([exact | {"signed_ratio": 0.6, "mean_ratio": 1.1}])
     assert "1/M for the signed quantity: not confirmed" in ratio
-    assert "not too small by the same factor" in factor
+    assert "smaller step" not in step
     heads = [
         {
             "estimator": name, "benchmark": "toy", "target": "dark", "images": None, "draws": None, "sources": 4,

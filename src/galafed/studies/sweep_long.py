@@ -33,7 +33,8 @@ class LongSweep(Sweep):
     about: ClassVar[str] = (
         f"The centre, {CENTRE}, is what the tables have; its rate was chosen in runs of 20 rounds. The rate falls over "
         "the rounds of a run, to a sixth in the end. The paper does not say whose BatchNorm statistics the merged "
-        "predictor has; by its count of bytes, those of the sources. One seed."
+        "predictor has; by its count of bytes, those of the sources. One seed. "
+        "Lower rates with more rounds: [digit-five-rounds](../digit-five-rounds/table.md)."
     )
     reference: ClassVar[str] = CENTRE
 
