@@ -1001,6 +1001,11 @@ def test_what_a_larger_network_gives_on_photographs() -> None:
         assert round(smaller, 1) == less
         assert round(cell("office-lite2", "GALA", target)[0] - smaller, 1) == points
 
+    said("office-lite2", "FACT", "With EfficientNet-Lite0 it has 93.4 on Caltech", "A processor did the run")
+    assert f"{cell('office-caltech10', 'FACT', 'caltech')[0]:.1f}" == "93.4"
+    assert abs(cell("office-lite2", "FACT", "caltech")[0] - 93.4) < 0.8  # the standard error
+    assert [run["device"] for run in runs("office-lite2", "fact")] == ["cpu"]
+
 
 def test_what_a_faster_extractor_gives_on_photographs() -> None:
     row = "GALA, extractor 0.005"

@@ -23,6 +23,7 @@ from galafed.digits.benchmark import DigitSettings
 from galafed.errors import ConfigError, DataError, GalafedError
 from galafed.registry import unknown
 from galafed.report.accuracy_table import write_table
+from galafed.report.page.study import study_page
 from galafed.report.tables import checked_table
 from galafed.reproduction import checking, figure, published, standings, together
 from galafed.reproduction.figure import FigureStudy
@@ -346,6 +347,19 @@ def test_the_verdict_tells_on_which_targets_gala_is_ahead_of_fact(tmp_path: Path
     assert both in (tmp_path / "table.md").read_text()
     write_table(tmp_path, done[:3:2], title="t", about="", made=made, lower_bound={}, paper=paper)
     assert "against" not in (tmp_path / "table.md").read_text()
+
+
+def test_columns_keep_their_order_where_the_first_row_has_few(tmp_path: Path) -> None:
+    done = [("FACT", "b", summary(0.5)), *(("GALA", column, summary(0.5)) for column in "ab")]
+    paper = {row: {"a": 50.0, "b": 50.0} for row in ("FACT", "GALA")}
+    planned = [(row, column) for column in "abc" for row in ("FACT", "GALA")]
+    made = {"command": "x", "commit": "abc"}
+    write_table(tmp_path, done, title="t", about="", made=made, lower_bound={}, paper=paper, planned=planned)
+    text = (tmp_path / "table.md").read_text()
+    assert "|  | a | b | c | mean |\n| --- | --- | --- | --- | --- |\n| FACT | - | 50.0 (50.0) | - |" in text
+    assert "|  | a | b | mean |\n| --- | --- | --- | --- |\n| FACT | - | +0.0 ✓ | - |" in text
+    page = study_page(tmp_path).html()
+    assert page.index(">a<") < page.index(">b<")
 
 
 def test_a_gap_is_judged_as_it_is_shown(tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ def write_table(
     oracle tells how far a system could get. `planned` has every place of the table, also those without a run so far.
     """
     found, records = _by_cell(done), cell_records(done, paper or {})
+    columns = list(dict.fromkeys([column for _, column in planned] + [record["column"] for record in records]))
     intro = (
         f"Made by `{made['command']}` at commit {made['commit']} from {len(done)} runs on "
         f"{machines(summary for _, _, summary in done)}. Test accuracy in %, mean ± standard deviation (ddof 0) over "
@@ -55,10 +56,10 @@ def write_table(
         title,
         intro,
         *(f"![{title}]({name})" for name in pictures),
-        *_tables(records, planned),
+        *_tables(records, columns),
         *_section(
             "Verdict",
-            *against_the_paper(records, bounded=bounded),
+            *against_the_paper(records, columns, bounded=bounded),
             listed(claims),
             *_changes(records, reference),
         ),
@@ -113,9 +114,8 @@ def _record(
     }
 
 
-def _tables(records: Sequence[Record], planned: Sequence[Place]) -> list[str]:
+def _tables(records: Sequence[Record], columns: Sequence[str]) -> list[str]:
     """One table for each way to pick a round; a mean over some of a row's columns is told as one."""
-    columns = list(dict.fromkeys([column for _, column in planned] + [record["column"] for record in records]))
     tables = []
     for selection, words in SELECTIONS.items():
         lines = []

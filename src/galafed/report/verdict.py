@@ -23,16 +23,17 @@ Why = str | Mapping[str, str]
 """Why we think a row differs from the paper's: in one text, or by what each part of it is about."""
 
 
-def against_the_paper(records: Sequence[Record], *, bounded: bool) -> list[str]:
+def against_the_paper(records: Sequence[Record], order: Sequence[str], *, bounded: bool) -> list[str]:
     """Points above or below the paper's figures, cell by cell, and what the paper says of GALA; none without figures.
 
-    With `bounded` the oracle tells how far a system could get.
+    Columns come in that order. With `bounded` the oracle tells how far a system could get.
     """
     last = [record for record in records if record["selection"] == "last"]
     published = [record for record in last if record["paper"] is not None]
     if not published:
         return []
-    columns = list(dict.fromkeys(record["column"] for record in last))
+    measured = {record["column"] for record in last}
+    columns = [column for column in order if column in measured]
     rows = []
     for row in dict.fromkeys(record["row"] for record in published):
         cells = {record["column"]: record for record in published if record["row"] == row}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -26,7 +27,9 @@ def study_page(folder: Path) -> Page:
         cells = [_cell(r) for r in records if r["selection"] in SELECTIONS and isinstance(r["mean"], int | float)]
         runs = _runs(folder / "runs.jsonl")
         rows = list(dict.fromkeys(r["row"] for r in cells))
-        columns = list(dict.fromkeys(r["column"] for r in cells))
+        of_row = Counter(r["row"] for r in cells)
+        # A row with few columns does not tell their order.
+        columns = list(dict.fromkeys(r["column"] for r in sorted(cells, key=lambda r: -of_row[r["row"]])))
         listed = _listed(runs)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(
