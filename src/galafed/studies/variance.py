@@ -260,19 +260,8 @@ def _same_run(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def _head_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    head = [
-        "run",
-        "N",
-        "estimator",
-        "choices",
-        "seeds",
-        "mean",
-        "variance",
-        "variance/mean²",
-        "noise to signal",
-        "cosine",
-    ]
-    head += ["variance ratio", "2/N"]
+    head = ["run", "N", "estimator", "choices", "seeds", "mean", "variance", "variance/mean²", "noise to signal"]
+    head += ["cosine", "variance ratio", "2/N"]
     return grid(
         head,
         [
