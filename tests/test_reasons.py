@@ -19,7 +19,7 @@ from galafed.reproduction.history import late_rise
 from galafed.runs import archive
 from galafed.studies.base import studies
 from galafed.studies.digit_five_open import AS_IN_TABLE, STATISTICS, TARGETS, TAU
-from galafed.studies.digit_five_rounds import AS_BYTES_SAY, FACT_HALF
+from galafed.studies.digit_five_rounds import AS_BYTES_SAY, FACT_HALF, LOWER, row_of
 from galafed.studies.digit_five_softmax import BOTH, ONCE
 from galafed.studies.sweep_office import FIXED
 from galafed.studies.sweep_second import CENTRE
@@ -250,7 +250,7 @@ def test_what_is_said_of_the_runs_that_were_cut_off() -> None:
     found = cut_off()
     lengths = sorted(len(run["kept"]["accuracy"]) for run in found.values())
     assert (lengths[0], lengths[-1]) == (292, 327)
-    (row,) = [row for row in studies.get("digit-five-rounds")().rows() if row.endswith("500 rounds, lr 0.01")][-1:]
+    row = row_of("GALA", 500, LOWER)
     cells = {c.column: c.run for c in studies.get("digit-five-rounds")().cells() if c.row == row}
     for target, run in found.items():
         assert archive.recipe(resolve(run["config"])) == archive.recipe(cells[target])

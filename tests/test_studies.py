@@ -594,6 +594,9 @@ def test_what_the_paper_says_of_its_ablation_is_held_against_the_numbers() -> No
         for c, s in _done(study, lambda *_: 0.5)
     ]
     assert "as even as those of 2.0 equal sources of 2, so a difference" in list(study.claims(even))[4]
+    for _, one in even:
+        one["kept"]["relevance"] = {"a": [0.5, 0.9], "b": [0.5, 0.1]}
+    assert list(study.claims(even))[4].endswith("as even as those of 1.2 equal sources of 2.")
     study = studies.get("ablation")()
     assert list(study.claims(_done(study, lambda row, column: 0.9)[:1])) == [caution]  # too little to say more
 
@@ -1142,9 +1145,10 @@ def test_claims_that_planted_faults_had_passed() -> None:
     study = studies.get("temperature")()
     weights = {"τ = 0.2": {"a": [0.5], "b": [0.5]}, "τ = 1": {"a": [1.0], "b": [0.0]}}
     cells = [cell for cell in study.cells() if cell.row in weights and cell.column == "mnistm, digit-18"]
-    done = [(c, summary(0.5) | {"kept": {"accuracy": [0.5], "relevance": weights[c.row]}}) for c in cells]
+    ends = {"τ = 0.2": 0.47, "τ = 1": 0.5}
+    done = [(c, summary(ends[c.row]) | {"kept": {"accuracy": [0.5], "relevance": weights[c.row]}}) for c in cells]
     (told,) = [claim for claim in study.claims(done) if "overly uniform" in claim]
-    assert "equal sources: on mnistm 2.0 of 2, with τ = 1 1.0." in told
+    assert "equal sources: on mnistm 2.0 of 2, with τ = 1 1.0. Accuracy: mnistm -3.0." in told
     study = studies.get("weights")()
     study.likeness = {"near": {"mnistm": 0.8}, "far": {"mnistm": 0.1}, "mnistm": {"mnistm": 0.9}}
     assert "1 of the 1 highest are among the 1 whose models" in study._most_alike("mnistm", {"near": 1.0})
